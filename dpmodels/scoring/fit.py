@@ -2,7 +2,7 @@
 
 The module of a model chooses the models (chains), the coordinates of the start and the meaning of
 its options. Here is the plan and the release, over rows or over units
-(:mod:`dpmodels.scoring.run`), and the way from released numbers to coefficients, errors and words,
+(:mod:`dpmodels.scoring.run`), and the way from released numbers to coefficients, errors and notes,
 which reads no row.
 """
 
@@ -177,7 +177,7 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask, ranged: Design | None = None
     )
 
 
-# -- From a released scoring fit to coefficients, errors and words. It reads no row.
+# -- From a released scoring fit to coefficients, errors and notes. It reads no row.
 
 
 Mask = npt.NDArray[np.bool_]

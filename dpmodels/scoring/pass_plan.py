@@ -86,8 +86,8 @@ def columns_noise(mu: float, n: int, p: int) -> float:
 def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
     """Return the clipping policy of a model, by public numbers.
 
-    ``averages``: the information does not depend on the fit, as of least squares; ``of_mean``: a
-    family with a link.
+    ``averages``: the information does not depend on the fit, as in least squares; ``of_mean``: a
+    model of a mean (a family with a link).
     """
     if averages:
         return WIDE_LEAST_SQUARES if p >= COLUMNS else LEAST_SQUARES
@@ -137,25 +137,26 @@ class PassPlan:
     spread: float
     noise: Noise
     relation: str
-    # rows, tail_rows: how many rows the sums are of, public (expected under coins): all released
-    # sums; and meat and ordinary information.
+    # rows, tail_rows: public numbers of rows that are summed (expected under coins), for all sums,
+    # and for meat and ordinary information.
     rows: float
     tail_rows: float
     weighted: bool = False  # Rows have weights omega: scores are rounded on a separate lattice
-    # No score of the declared box is longer than C: none is clipped.
+    # Whether no score in the declared ranges is longer than C, so that none is clipped.
     whole: bool = False
     people: bool = False  # The unit is a person: sums are of people, and ``rows`` counts them
     policy: ClipPolicy = TAME  # Clipping and weighting of rows
-    # C follows the length of typical long scores: scores near C do not indicate a tail.
+    # Whether C is set by the length of typical long scores; scores near C then show no tail.
     plain: bool = False
-    # Most long scores are of one length, that of rare events: C lies beyond it.
+    # Whether most long scores have one length, that of rare events, and C is beyond it.
     unimodal: bool = False
     strength: float = 1.0  # mu n of the whole scoring
     mu_far: float = 0.0  # mu of the directions of scores beyond C, 0 if they are not released
     scale_cut: float = 0.0  # Largest squared score in the sum that estimates the scale
-    # Mean squared noise of a matrix over what its sd, that of its spectral norm, says.
+    # Mean squared noise of a matrix over the value from the sd of its spectral norm.
     energy: float = 1.0
-    # Rows have case weights: the meat counts scores up to C, and the excess may all have one sign.
+    # Whether rows have case weights: the meat counts scores up to C, and all of the excess may
+    # have one sign.
     of_weights: bool = False
 
     @property

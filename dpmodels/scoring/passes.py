@@ -117,8 +117,8 @@ def lattice_along(
 ) -> npt.NDArray[np.int64]:
     """Return the sum of vectors ``sign(psi) size z/|z|`` on the lattice of a ball (``end_along``).
 
-    No longer than the radius in exact integers, and within ``sqrt(p) 2^-20`` of it of a multiple
-    of z.
+    In exact integers each vector is at most as long as the radius. It differs from a multiple of z
+    by at most ``sqrt(p) 2^-20`` of the radius.
     """
     return integers_of(end_along(z, length, radius, size, psi).sum(axis=1))
 
@@ -143,7 +143,7 @@ class Affine(NamedTuple):
     shift: Array | None
 
 
-#: A grid by whose cells blocks come, images of its cells, and what each number adds.
+#: Grid of the cells of blocks, images of its cells, and slopes of the numeric variables.
 ByCell = tuple[Grid, Array, Array]
 
 
@@ -153,8 +153,8 @@ class ScorePass:
 
     plan: PassPlan
     centre: Centre
-    # Rows are mapped to ``Q'w``, by a triangular matrix: balls, clips and the law of the noise know
-    # no direction, and half of the multiplications of a row fall away.
+    # Whether rows are mapped to ``Q'w`` by a triangular matrix. Balls, clips and the distribution
+    # of the noise do not depend on directions, and this saves half of the multiplications.
     rotated: bool = False
 
     def sums(self, blocks: Iterable[Array], coins: Coins | None = None) -> PassSums:
@@ -455,7 +455,7 @@ def ask_pass(
     ask: Ask, plan: PassPlan, over: Pass, pick: Callable[[Any], PassSums], label: str, r: int,
     read: Read = ALL,
 ) -> Released:  # fmt: skip
-    """Release the sums of a pass, for the model that ``pick`` chooses among those ``over`` rows.
+    """Release the sums of a pass for one model, which ``pick`` selects from the sums ``over`` rows.
 
     Privacy
     -------
