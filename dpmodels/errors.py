@@ -106,7 +106,7 @@ class SchemaError(DPModelsError, ValueError):
 
 
 class SchemaNeededError(SchemaError):
-    """A fact must be declared that cannot be bought; the message holds a template to paste."""
+    """A fact must be declared that cannot be estimated; the message holds a template to paste."""
 
 
 class SourceError(DPModelsError, ValueError):
@@ -194,7 +194,7 @@ class LedgerWarning(DPModelsWarning):
 
 
 class NoReplyWarning(DPModelsWarning):
-    """The private test did not pass; a valid private outcome that was paid for."""
+    """The private test did not pass; a valid private outcome, and was charged."""
 
 
 class StoppedWarning(NoReplyWarning):

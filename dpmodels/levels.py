@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: Step of the ledger.
 STEP = "levels"
-#: Part of delta that pays for a value of one row, or person, alone that passes the threshold.
+#: Part of delta for a value of one row, or person, alone that passes the threshold.
 FAILURE = 0.25
 #: Values of one person that count in a column. If there are more, those of the smallest hashes do.
 MOST_VALUES = 16
@@ -87,7 +87,7 @@ def threshold(sd: float, failure: float, k: int, most: int = 0) -> float:
 
 
 def texts_of(cells: Iterable[Any], missing: tuple[str, ...]) -> list[str | None]:
-    """Return the value of each cell as text; None where it is missing. Each cell by itself."""
+    """Return the value of each cell as text; None where it is missing. Each cell separately."""
     out: list[str | None] = []
     for cell in cells:
         text = None
@@ -182,14 +182,14 @@ def release_levels(plan: LevelsPlan, ask: Ask) -> dict[str, dict[str, float]]:
 
 
 class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
-    """Levels that were bought: a mapping from column to :class:`dpmodels.Levels`.
+    """Levels that were estimated: a mapping from column to :class:`dpmodels.Levels`.
 
     Attributes
     ----------
     counts : mapping
         Column -> value -> noisy count, as it was released.
     sd, threshold : float
-        Noise of a count; the count below which a value is not told.
+        Noise of a count; the count below which a value is not released.
     privacy : Guarantee
 
     Notes

@@ -1,6 +1,6 @@
 """Catalogue of all notes: every text in one place, in the order in which a summary shows them.
 
-Notes are sorted by severity, then by their place here. A method writes
+Notes are sorted by severity, then by their position here. A method writes
 ``notes.append(messages.LARGE_RESIDUALS(columns=names))``. Short forms have at most 14 words plus
 the columns, and no full stop at the end.
 """
@@ -952,5 +952,5 @@ _PLACES = {template.code: place for place, template in enumerate(catalogue())}
 
 
 def sort_notes(notes: list[Note]) -> list[Note]:
-    """Return notes by severity, then by their place in the catalogue."""
+    """Return notes by severity, then by their position in the catalogue."""
     return sorted(notes, key=lambda n: (-n.severity, _PLACES.get(n.code, _PLACES["plain"])))

@@ -96,8 +96,8 @@ class Survey:
     population : number, optional
         Size of the population, an external public number: means become totals.
     psus : int or mapping, optional
-        How many units were drawn, in all or by stratum; survey reports print it. None: bought, for
-        a hundredth of mu^2.
+        How many units were drawn, in all or by stratum; survey reports print it. None: estimated,
+        for a hundredth of mu^2.
     icc : float
         Public guess of the correlation within a unit, for radii.
 

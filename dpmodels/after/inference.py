@@ -107,7 +107,7 @@ def wald(
 def _along(L: Array, spread: Array, bias_of: Callable[[Array], Array | None]) -> float:
     """Return a bound on ``d' spread^+ d``, d the bias of L b, by combinations of L b.
 
-    ``sum_i (v_i'd)^2/lambda_i`` over the eigenvectors of the covariance, each at its own bound.
+    ``sum_i (v_i'd)^2/lambda_i`` over the eigenvectors of the covariance, each at its bound.
     """
     values, axes = scaled_axes(spread)
     spread_out = values > values.max(initial=0.0) * 1e-12
@@ -188,7 +188,7 @@ class Hypothesis:
     # L, q: (k, p), (k,) arrays
     L: Array
     q: Array
-    labels: tuple[str, ...]  # One a row, as typed
+    labels: tuple[str, ...]  # One per row, as typed
 
 
 def read_hypothesis(

@@ -204,7 +204,7 @@ def inverse_and_rank(V: Array) -> tuple[Array, int]:
 
 
 def scaled_axes(V: Array) -> tuple[Array, Array]:
-    """Return (eigenvalues, axes) of a covariance with its own units: ``axes' V axes`` diagonal."""
+    """Return (eigenvalues, axes) of a covariance in its units: ``axes' V axes`` diagonal."""
     size = np.sqrt(np.abs(np.diag(V)))
     size = np.where(size > 0.0, size, 1.0)
     scaled = V / np.outer(size, size)

@@ -292,7 +292,7 @@ def call(
         rows_of, source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
         kinds=plan.design.kinds, seed=seed,
     )  # fmt: skip
-    door, release = run_stage(  # charged here; the stage is the only one that sees rows
+    door, release = run_stage(  # charged here; the stage is the only one that reads rows
         _label(plan), plan, plan.backend.release, rows, budget, seed, what="the fit is "
     )
     with one_thread():
@@ -326,7 +326,7 @@ def call(
     return fit
 
 
-# -- ``plan()``: what a call would cost and tell, before any data
+# -- ``plan()``: cost and expected errors of a call, before any data
 
 
 #: Calls without a formula's method, and where their noise can be looked up.
@@ -451,7 +451,7 @@ def plan(
     result = replace(result, again=Replanned(make))
     if advice:
         result = replace(result, advice=(advice, *result.advice))
-    if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
+    if want is None or (isinstance(want, str) and not asks_power):  # a plan of a test has its power
         return result
     if asks_power:
         advised = (*result.advice, *power(make, n, float(eps), effect))

@@ -79,8 +79,8 @@ def dp_levels(
     -------
     Unit: one row, or one person with all rows (``unit=``). Neighbours: one unit is replaced, the
     number of units is public. Charged: (eps, delta), before noise is drawn. A value that one row
-    (one person) alone has is told with probability at most delta / 4; which values are told is
-    released, and so is each count, with noise.
+    (one person) alone has is released with probability at most delta / 4; the set of released
+    values is public, and so is each count, with noise.
 
     Examples
     --------

@@ -264,7 +264,7 @@ def dp_npreg(
         As in :func:`dpmodels.dp_ols`. ``h=`` is the bandwidth on the scale where every variable
         runs over [-1, 1] (default: a rule of n alone); ``at=`` a table of public points.
     method : {"functional", "eptr", "wavelet"}
-        "functional" (default): one payment for any number of points. "eptr": efficient
+        "functional" (default): one charge for any number of points. "eptr": efficient
         Propose-Test-Release, which releases the points with enough rows near them and marks the
         others (nan). "wavelet": for comparison.
 
@@ -530,7 +530,7 @@ def _fit_on_release(
     from dpmodels.models.moments import Instruments
     from dpmodels.results.moments import moments_of
 
-    if paid and not m._record.estimate.released:  # as every fit that was paid for
+    if paid and not m._record.estimate.released:  # as every charged fit
         design = build_design(main, m.design.schema, na=m.design.na)
         return fit_of_functionals("dp_iv", formula, m, None, design, None, level=level, paid=True)
     facts = moments_of(m._record)

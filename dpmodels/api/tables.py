@@ -182,7 +182,7 @@ def dp_table(
     )  # fmt: skip
 
 
-#: More quantiles than this come from a tree: it has all of them for one price.
+#: More quantiles than this come from a tree: it has all of them for one charge.
 _MANY = 10
 
 

@@ -447,7 +447,7 @@ def _of_neighbours(s: Any) -> Iterator[Any]:
     a, a row in the second its sum from a to b. So replacing one by the other moves both clusters
     the same way. Of a person: as many pairs of clusters as it has parts.
     """
-    if isinstance(s, Clusters):  # a row in a cluster of its own, or in one that has others
+    if isinstance(s, Clusters):  # a row in a separate cluster, or in one that has others
         yield from (np.array([1]), np.array([0]))
         return
     if isinstance(s, ClusterTotals):  # out of a cluster at -C, into another one of the stratum

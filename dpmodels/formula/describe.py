@@ -54,7 +54,7 @@ def describe(
     Parameters
     ----------
     formula : str
-        Two-sided, or one-sided to look at predictors only.
+        Two-sided, or one-sided for predictors only.
     schema : Schema
     bounds : mapping, optional
         Short form ``{"alcohol": (8, 15)}``; "private" forgets the declared ranges.
@@ -248,7 +248,7 @@ def _cells(variable: Variable, ends: tuple[float, float] | None, m: int, rng: An
 def public_points(
     design: Design, m: int, anywhere: tuple[float, float] | None = None
 ) -> dict[str, Any]:
-    """Return m rows over the public (or bought) ranges and the levels of a design's variables.
+    """Return m rows over the public (or estimated) ranges and the levels of a design's variables.
 
     ``anywhere``: where numbers without a range lie; None: they are refused.
     """

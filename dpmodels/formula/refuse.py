@@ -97,7 +97,7 @@ def refused_state(
     bound: Mapping[str, ast.expr],
     size: int,
 ) -> FormulaError:
-    """Refuse a call that would learn its constants from the rows."""
+    """Refuse a call that would compute its constants from the rows."""
     x = pretty(bound["x"], ctx)
     if name == "bs":
         return _refused_bs(node, x, ctx, interval, bound, size)

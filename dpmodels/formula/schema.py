@@ -402,8 +402,8 @@ def schema_for(
     """Combine the declared schema, the short form ``bounds=`` and the public column types.
 
     ``data_columns``: column -> "numeric", "text", "bool", "datetime", "category" ... (public).
-    ``bounds`` wins over the schema's ranges; "private" drops no declaration here (the caller buys
-    ranges for all numeric variables). Levels that are written in ``formula``, as in
+    ``bounds`` wins over the schema's ranges; "private" drops no declaration here (the caller
+    estimates ranges for all numeric variables). Levels that are written in ``formula``, as in
     ``C(region, levels=[...])``, need no entry. The schema has the variables ``needed``, in order.
 
     **Privacy.** Uses names and column types only; which error is raised never depends on cells.

@@ -192,7 +192,7 @@ FUNCTIONS: dict[str, Elementwise] = {
     "logistic": Elementwise(_logistic, _mono(_logistic1), range=(0.0, 1.0)),
 }
 
-#: names with a meaning of their own in a formula; a variable may not be called like one
+#: names with a special meaning in a formula; a variable may not be called like one
 RESERVED: frozenset[str] = frozenset(
     {*FUNCTIONS, "I", "C", "clip", "cut", "minimum", "maximum", "bs", "poly", "legendre"}
     | {"scale", "center", "unit", "hashed", "offset", "np", "contr", "dp"}

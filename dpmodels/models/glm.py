@@ -309,7 +309,7 @@ def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
     ).theta  # fmt: skip
     _, _, H = evaluate(raw.rows.blocks(design), working, loss, theta)
     # |theta - theta*| <= tol/lam moves an eigenvalue by a factor exp(B tol/lam) at most, at both
-    # neighbours; the cap makes that an absolute bound (it also pays for rounding)
+    # neighbours; the cap makes that an absolute bound (it also allows for rounding)
     size = curvature_sensitivity(B) + 4.0 * _CAP * B * B * B * tol / lam
     low = min(max(0.0, float(np.linalg.eigvalsh(H)[0])), _CAP * B * B)
     noisy = float(raw.gaussian_real(CURVATURE_STEP, low, size * detail.factor))
@@ -332,7 +332,7 @@ def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
 
 
 def estimate_tested(plan: Plan[TestedDetail], release: Release) -> Estimate:
-    """Map the release back to the design's own units."""
+    """Map the release back to the user's units."""
     detail = plan.detail
     scale, shift, sd, gamma = release.detail
     design = release.design

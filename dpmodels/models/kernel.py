@@ -510,7 +510,7 @@ def _release_functional(
         both = np.column_stack(sums)
         return Added(solve_triangular(L, both, lower=True, check_finite=False))
 
-    # 2^-20 pays for the public grid, the rest for the float triangular solve (condition 1e4)
+    # 2^-20 allows for the public grid, the rest for the float triangular solve (condition 1e4)
     lemma = Of("kernel curves", (plan.public_n, lattice_of(frame.points)), 2 * len(L))
     noisy = ask("curve", Query(lemma, over, white)).values.reshape(-1, 2)
     values = L @ noisy

@@ -289,7 +289,7 @@ def plan_ptr(request: Request, design: Design, n: int) -> Plan[Any]:
 
 
 def sensitivity(detail: PtrMeanDetail, n: int) -> float:
-    """Return sqrt(d) (4 T + 6) c / n; the factor pays for float clipping and the public grid."""
+    """Return sqrt(d) (4 T + 6) c / n; the factor allows for float clipping and the public grid."""
     d = len(detail.width)
     c = float(detail.width.max())
     return math.sqrt(d) * (4 * detail.slack + 6) * c / n * (1.0 + 2.0**-20)

@@ -145,7 +145,7 @@ def mapped_sums(
     root = TOP / math.sqrt(loss.curvature * rows.radius * rows.reach)
     with np.errstate(all="ignore"):
         for X, y, w in mapped_blocks:
-            # each row by itself: its integers do not depend on its place
+            # each row separately: its integers do not depend on its position
             eta = mapped(theta[None], X)[0]
             if base is not None:
                 eta = _predictor(base, X, eta)
@@ -207,7 +207,7 @@ def grain(rows: WorkingRows, loss: Loss) -> float:
     """Return the step of a row's gradient: a power of two, 2^-64 of its bound or more.
 
     A sum over n rows is off by less than ``2^-63 n sqrt(p) B score``; half of the tolerance, which
-    pays for rounding, is at least :func:`rounding_error`.
+    allows for rounding, is at least :func:`rounding_error`.
     """
     return 2.0 ** (math.ceil(math.log2(rows.radius * loss.score)) - 64)
 

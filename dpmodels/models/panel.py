@@ -1,8 +1,8 @@
 """``dp_feols`` and ``dp_fepois``: fixed effects of units from their rows, and random intercepts.
 
 Linear: y and x less their means over the person's own rows. Poisson: given its total a person's
-counts are multinomial with probabilities ``p = softmax(x_t'b)`` over own rows (``panel.md``).
-Both equal dummies for every person, which are never made.
+counts are multinomial with probabilities ``p = softmax(x_t'b)`` over the person's rows
+(``panel.md``). Both equal dummies for every person, which are never made.
 """
 
 from __future__ import annotations
@@ -194,7 +194,8 @@ class _Shares:
         return np.asarray(np.sqrt(FULL * len(u) / np.maximum(s, FULL * len(u))))
 
 
-# -- Random intercepts as local expansions: quasi-demeaning by own rows at released variances.
+# -- Random intercepts as local expansions: quasi-demeaning by the person's rows at released
+# variances.
 #
 # Three stages, each of released numbers (``panel.md``, 5): least squares by person; three averages
 # of a person's clipped residuals, which give the two variances; generalised least squares at these,
@@ -390,7 +391,7 @@ def pair_means(x: Array, several: npt.NDArray[np.bool_], q: Array) -> Array:
     """Return elements of ``PairMeans``, (3, people), whatever x and q are.
 
     A mean product of pairs passes the mean square in the last bits of floats at most; it is cut to
-    it, so that the claim does not rest on these.
+    it, so that the claim does not depend on these.
     """
     q = end_of_numbers(q, low=0.0) * several
     x = end_of_numbers(x) * several
@@ -500,7 +501,8 @@ def coefficients(coordinates: Coordinates, *, mundlak: bool) -> tuple[Array, Arr
     return out, np.concatenate([a[:1], np.zeros(p - 1), a[1:]])
 
 
-# -- Backends of ``dp_feols`` and ``dp_fepois``: effects of people by own rows, errors by person.
+# -- Backends of ``dp_feols`` and ``dp_fepois``: effects of people by the person's rows, errors by
+# person.
 
 
 #: The release of the passes.

@@ -42,7 +42,7 @@ from dpmodels.privacy.mechanisms import (
 )
 from dpmodels.units import column_of, named
 
-#: Slack of the comparisons of mu. The noise is rounded up by one part in 1e9, which pays for it.
+#: Slack of the comparisons of mu. The noise is rounded up by one part in 1e9, which covers it.
 _SLACK = 1.0 + 1e-9
 #: Slack of sums of eps and of delta: the last digits of shares. The caps are set with room for it.
 _DIGITS = 1.0 + 1e-12

@@ -482,7 +482,7 @@ def mechanism_from_dict(saved: dict[str, Any]) -> Mechanism:
 # -- A step: one declared mechanism of a plan, under the name the ledger prints
 
 
-#: Kind of the steps that buy ranges, as the ledger prints it.
+#: Kind of the steps that estimate ranges, as the ledger prints it.
 BOUGHT = "stability histogram"
 
 
@@ -508,7 +508,7 @@ class Step:
         return replace(self, share=(self.share or 0.0) * share)
 
 
-# -- Cap and pay: what a proof for one row comes to for a person of at most m rows.
+# -- Group privacy: what a proof for one row comes to for a person of at most m rows.
 #
 # Rules and proofs: ``units.md``, 7. A call keeps m rows a person (fewer are filled up), and
 # its row-level steps are charged as the group of m rows that one person is.

@@ -125,7 +125,7 @@ def _one_sided(relation: str) -> float:
 
 def _eigenvalue_on_grid(relation: str, norm: str, square: float) -> float:
     """Return the sensitivity of a released least eigenvalue."""
-    # The same at a small dimension, where 2^-20 pays for floats too; ``factor`` is that of the
+    # The same at a small dimension, where 2^-20 allows for floats too; ``factor`` is that of the
     # relation. Under replace-one a removal and an addition are charged each
     # (``privacy/one_sided.md``, 1).
     return square * GRID * _one_sided(relation)

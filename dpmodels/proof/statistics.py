@@ -551,7 +551,7 @@ class RankOne:
     """Matrices and scores of a scoring pass, jointly.
 
     Every matrix part of a row is a multiple of ``e e'``, at most its radius squared, and the score
-    a multiple of the same unit vector e, at most ``clip`` long. Of people each part is by itself.
+    a multiple of the same unit vector e, at most ``clip`` long. For people each part is separate.
     """
 
     r: int  # Dimension

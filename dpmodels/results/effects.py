@@ -453,7 +453,7 @@ def shrunk(record: Record) -> Array:
     if link is None or link.name not in HANDLED or response is None or est.vcov_privacy is None:
         return b
     ends, V = design.intervals()[:p], inference.covariance(est)
-    # hazards and effects of people have no intercept of their own: no public guess is of them
+    # hazards and effects of people have no intercept: no public guess is of them
     if not np.isfinite(ends).all() or len(b) % p:
         return b
     middle, level, tau2 = prior(link, response, est.stats)
@@ -649,8 +649,8 @@ def confusion_table(fit: Any, new: Any) -> pd.DataFrame:
 
     Privacy
     -------
-    A function of released numbers and of ``new``; on private rows the table would be a release
-    that nobody paid for.
+    A function of released numbers and of ``new``; on private rows the table would be an uncharged
+    release.
     """
     import pandas as pd
 

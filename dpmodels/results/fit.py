@@ -271,7 +271,7 @@ class Fit(Written, Held, MaketablesPlugin):
 
     @property
     def design(self) -> Any:
-        """The design: columns, intervals in force (bought ones included), row norm. Public."""
+        """The design: columns, intervals in force (estimated ones included), row norm. Public."""
         return self._record.design
 
     @property
@@ -420,8 +420,8 @@ class Fit(Written, Held, MaketablesPlugin):
     def plot(self, ax: Axes | None = None, *, level: float | None = None, **style: Any) -> Axes:
         """Draw the released estimates with their intervals (needs matplotlib).
 
-        Coefficients: inner bar sampling error only, outer bar total. A kind may have a picture of
-        its own: a kernel regression shows its curve, a table its counts.
+        Coefficients: inner bar sampling error only, outer bar total. A kind may have its own
+        picture: a kernel regression shows its curve, a table its counts.
 
         Parameters
         ----------
@@ -614,7 +614,7 @@ class LinearRegression(Regression):
         name : str
             A coefficient of this fit.
         groups : mapping, optional
-            Label -> terms or columns that are taken together. Default: one group a term.
+            Label -> terms or columns that are taken together. Default: one group per term.
         given : str or list of str
             Terms that the base model has too.
         level : float, optional
@@ -647,7 +647,7 @@ class QuantileRegression(Numbers, JointTests, Means, Predictions, Updates, Fit):
 
 
 class Predictor(Numbers, Predictions, Fit):
-    """Released numbers that predict, by a rule of their own verb."""
+    """Released numbers that predict, by a rule of their verb."""
 
     __slots__ = ()
 
@@ -861,7 +861,7 @@ class SurvivalCurves(Numbers, Fit):
         return self._read_off("risk_table", times)
 
     def survdiff(self) -> Fit:
-        """Return the log-rank test of the groups: :func:`dpmodels.dp_survdiff`, already paid for.
+        """Return the log-rank test of the groups: :func:`dpmodels.dp_survdiff`, already released.
 
         Privacy
         -------

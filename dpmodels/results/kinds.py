@@ -263,7 +263,7 @@ def hazards(
 
     All are against a unit whose columns are 0 (R centres at the means of the rows, which are
     private). Survival is ``exp(-H_0(t) e^{x'b})``, H_0 straight between the breaks, of the row's
-    own stratum: a frame with a column a time; with ``interval=`` or ``se_fit=`` a row a row of
+    own stratum: a frame with one column per time; with ``interval=`` or ``se_fit=`` a row a row of
     ``new`` and a time: ``time, fit, lwr, upr, se_fit``. Intervals are symmetric in
     ``log(-log S)``, errors those of baseline and coefficients together.
     """

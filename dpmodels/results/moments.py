@@ -42,7 +42,7 @@ class MomentFacts:
     moments: SecondMoments
     back: Array  # (q, k): columns of the design (response last, then the constant) as functionals
     names: tuple[str, ...]  # Names of the rows of ``back`` without the constant
-    loose: bool  # The constant is a row of its own, no column of the design
+    loose: bool  # The constant is a separate row, no column of the design
     weighted: bool  # Rows may have been scaled down
     # Sums are of people, whose rows may depend on each other: nothing here gives sampling errors.
     people: bool = False
@@ -409,7 +409,7 @@ def decomposition(
 
 
 def _groups(groups: Any, came: list[str], record: Record) -> dict[str, list[str]]:
-    """Return label -> columns: as typed, else one group a term."""
+    """Return label -> columns: as typed, else one group per term."""
     facts, _ = _facts(record)
     if groups is None:
         terms = {t: [n for n in cols if n in came] for t, cols in _terms(record, facts).items()}

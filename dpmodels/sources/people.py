@@ -317,7 +317,7 @@ class PeopleRows(OfRows):
     ) -> Iterator[BlockOfPeople]:
         """Yield one pass of blocks of whole people, about ``height`` rows each.
 
-        Rows without an id are nobody's and left out. A person of more rows is a block of its own.
+        Rows without an id are nobody's and left out. A person of more rows is a separate block.
         With ``coins`` only the people that they choose, one coin a person.
         """
         for cells, starts, counts in self._parts(design.kinds, coins, height):
@@ -418,7 +418,7 @@ class PeopleRows(OfRows):
         a person's rows of equal cells. People stand in a secret uniform order.
 
         **Privacy.** One person changes ``most`` consecutive rows: which of its rows are kept is a
-        function of them and of the key, and the order of people knows nothing of cells or ids.
+        function of them and of the key, and the order of people does not depend on cells or ids.
         """
         key, order, at = noise.coins(8), noise.permutation(self.n), 0
         out: dict[str, Any] = {}
@@ -555,7 +555,7 @@ def _smallest(
 def row_hashes(cells: Sequence[Any], key: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Return a keyed number of each row, a function of its cells and of the key alone.
 
-    Cells are compared by value (0 and -0 are one, missing cells too). No proof rests on how well
+    Cells are compared by value (0 and -0 are one, missing cells too). No proof depends on how well
     it mixes: a key fixed for ever would do for privacy (``units.md``, 5).
     """
     seed = np.frombuffer(np.ascontiguousarray(key[:8]).tobytes(), dtype=np.uint64)[0]
@@ -573,7 +573,7 @@ def row_hashes(cells: Sequence[Any], key: npt.NDArray[np.uint8]) -> npt.NDArray[
     return out
 
 
-# -- At most so many rows of each person, as rows: what cap and pay reads (``units.md``).
+# -- At most so many rows of each person, as rows: as group privacy needs (``units.md``).
 
 
 class _Kept:
@@ -599,7 +599,7 @@ class _Kept:
 
 
 class CappedRows(Rows):
-    """``max_rows=`` rows of each person, for a method with a proof for rows (cap and pay).
+    """``max_rows=`` rows of each person, for a method with a proof for rows (group privacy).
 
     ``noise`` is for the key of the hashes and the order of people.
     """

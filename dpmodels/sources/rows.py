@@ -71,10 +71,10 @@ class Windows:
 
 @dataclass(frozen=True, eq=False)
 class Coins:
-    """Each row with probability 1 / ``every``, by a secret coin of its own.
+    """Each row with probability 1 / ``every``, by a separate secret coin.
 
-    **Privacy.** Coins know nothing of cells, places or the order of the rows, nor of what was
-    released before: when they are tossed changes nothing.
+    **Privacy.** Coins do not depend on cells, positions or the order of the rows, nor on earlier
+    releases: when they are tossed changes nothing.
     """
 
     every: int  # A power of two, at most 256
@@ -222,7 +222,7 @@ _END: Any = object()
 
 
 def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
-    """Yield the items of a generator that runs in a thread of its own, in their order.
+    """Yield the items of a generator that runs in a separate thread, in their order.
 
     At most three items exist at a time if the caller lets go of each before it asks for the next.
     The thread starts with the first item and has ended when this generator has, also if it is
@@ -583,7 +583,7 @@ class Rows(OfRows):
             )
 
     def skim(self, design: Design) -> None:
-        """Read the source once more and look at nothing: passes are as many as planned."""
+        """Read the source once more and ignore it: the number of readings is as planned."""
         names = list(design.kinds)
         bar = self.next_pass(len(names))
         seen = 0

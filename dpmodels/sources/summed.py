@@ -61,7 +61,7 @@ class Task:
     windows: Windows = ALL_ROWS
     key: Key | None = None  # Key of the coins that choose which rows are read at all ..
     inner: Key | None = None  # ... and of those that the job tosses.
-    # Types of the table's columns, where a part comes with types of its own.
+    # Types of the table's columns, where a part comes with other types.
     types: Mapping[str, str] | None = None
 
     def __repr__(self) -> str:
@@ -267,7 +267,7 @@ def _to_the_end(blocks: Iterable[Array]) -> Counts:
 
 
 def idle_pass(rows: Any, design: Design) -> None:
-    """Read the table once more and look at nothing: passes are as many as planned."""
+    """Read the table once more and ignore it: the number of readings is as planned."""
     if rows.executor is None:
         rows.skim(design)
     else:
@@ -291,7 +291,7 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Pass of :func:`sampled`: rows read by their places and not summed."""
+    """Pass of :func:`sampled`: rows read by their positions and not summed."""
 
     index: tuple[int, ...]  # Design columns
     size: int  # How many rows are chosen

@@ -317,7 +317,7 @@ class DictSource:
     """A dictionary of equally long arrays, Series or lists.
 
     An array or a Series has a type, which is public. A list has none, so as in a CSV file the kind
-    is "unknown" and each cell is read by itself: numpy would make text of ``[True, "x"]``.
+    is "unknown" and each cell is read separately: numpy would make text of ``[True, "x"]``.
     """
 
     rescannable = True
@@ -839,7 +839,7 @@ class Renamed:
             yield {name: chunk[self._there[name]] for name in names}
 
 
-# -- One row a person: what a person's rows come to, first, before any model sees them.
+# -- One row per person: what a person's rows come to, first, before any model sees them.
 #
 # A cell of a person is a function of its own rows in the order of the table, bit for bit, whatever
 # rows are between them (``units.md``, 13). Calls on such a table protect people, or are refused.

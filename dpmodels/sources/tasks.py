@@ -573,7 +573,7 @@ class Cluster:
 
         lost = ""
         try:
-            # the plan is a task of its own, so that it is sent once a worker
+            # the plan is a separate task, so that it is sent once per worker
             plan = self.client.submit(bytes, packed, pure=False)
             tasks = [
                 dask.delayed(on_worker, pure=False)(plan, i, p.opener, p.data, p.first)

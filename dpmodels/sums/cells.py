@@ -62,7 +62,7 @@ Terms = list[tuple[npt.NDArray[np.int64], int]]
 #: Multiples k of a cell's vector are integers in units of 2^-20 of full length. Entries of a row,
 #: k times those of the vector, are then in units of 2^-40.
 LOW_NOISE = 20
-#: Factor on the multiples: pays for the float rounding of lengths and factors, and for the one
+#: Factor on the multiples: allows for the float rounding of lengths and factors, and for the one
 #: rounding of each sum to the steps of its release.
 SHORTENED = 1.0 - 2.0**-24
 #: A row of full length is this multiple of its cell's vector.

@@ -1547,7 +1547,7 @@ _LAW = ("tests/privacy/test_law_of_place.py", "-k", "wherever_it_is or moves_no_
 _E, _P, _SUMS = "dpmodels/sums/products.py", "dpmodels/sums/products.py", "dpmodels/scoring/passes.py"
 LAW = (
     # a NaN that turns a decision off, and one that spreads
-    Mutant(_SUMS, "        # every row by itself: no look at the block decides whether it is weighted\n", "        if not long.max(initial=0.0) > TOP**2:\n            return psi\n", _LAW),
+    Mutant(_SUMS, "        # each row separately: nothing else in the block decides whether it is weighted\n", "        if not long.max(initial=0.0) > TOP**2:\n            return psi\n", _LAW),
     Mutant(_SUMS, "            z[:, ~mask] = 0.0\n", "            z[:] = 0.0\n", _LAW),
     Mutant(_E, "        factor[gone] = 0.0\n", "        factor[:] = 0.0\n", _LAW),
     Mutant(_E, "out[~np.isfinite(out)] = 0.0", "out[:] = 0.0", _LAW),

@@ -1,6 +1,6 @@
 """The default of ``dp_ols``: private Fisher scoring, from declared ranges or public moments.
 
-Least squares by :mod:`dpmodels.scoring`. ``ssp`` starts from the declared (or bought) ranges,
+Least squares by :mod:`dpmodels.scoring`. ``ssp`` starts from the declared (or estimated) ranges,
 ``pmt`` from public second moments.
 """
 

@@ -132,7 +132,7 @@ class Hazard(Expansion):
     where: Survival  # Rows of the block that hold the follow-up
     timeline: Timeline
     rate: float  # Released events a unit
-    people: bool  # Units are people, with episodes of their own
+    people: bool  # Units are people, each with its episodes
     rate_sd: float = 0.0  # Noise sd of the rate
 
     stops: ClassVar[bool] = True

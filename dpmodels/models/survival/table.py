@@ -100,7 +100,7 @@ class Layout:
     # -- the tree --------------------------------------------------------------------------
     @property
     def levels(self) -> int:
-        """Levels that are released: 1 where every interval is released by itself."""
+        """Levels that are released: 1 where every interval is released separately."""
         K = self.K - self.opening
         return 1 if K <= FLAT else math.ceil(math.log2(K))
 

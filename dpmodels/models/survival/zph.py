@@ -64,7 +64,7 @@ class Whitened:
 def whitened(covariance: Array, joint: Array, events: float, at: Index, q: int) -> Whitened:
     """Return coordinates in which predictors have about mean 0 and variance 1 among events.
 
-    Released numbers, so that nothing but the noise rests on how right they are. The covariance
+    Released numbers, so that only the noise depends on how right they are. The covariance
     (p, p) is of sampling, of the coefficients: over ``events`` the inverse of the predictors' own.
     ``joint`` holds errors of intercept, coefficients and terms of time: its inverse says the means.
     ``at`` (p,) are places of the columns in a block of q rows.

@@ -393,7 +393,7 @@ class TableOfPeople:
     """The tables of :func:`statistics` where a person adds the mean of its rows.
 
     Of a number its rows in a group lay the mean that they have there: the same counts and sums, and
-    squares that say how people differ, which is what errors of their mean rest on.
+    squares that say how people differ, from which the errors of their mean are computed.
     """
 
     layout: Layout

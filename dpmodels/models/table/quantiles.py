@@ -69,7 +69,7 @@ def grid_of(interval: tuple[float, float], points: int) -> Array:
     Values that people round to lie on such a grid, and heaps stay heaps.
     """
     lo, hi = interval
-    if not hi > lo:  # a bought range of one point: whatever is released, it is near that point
+    if not hi > lo:  # an estimated range of one point: whatever is released, it is near that point
         hi = lo + 1e-6 * max(abs(lo), 1.0)
     least = (hi - lo) / (points - 1)
     power = math.floor(math.log10(least))
@@ -296,7 +296,7 @@ class Cells:
 
     ``step`` lies between points; 0 where values are integers and so are the points. ``low`` and
     ``high`` (points + 2,) are the ends, with one place more on either side: the declared bound,
-    infinite where the range was bought (values beyond it count in the first and last cell).
+    infinite if the range was estimated (values beyond it count in the first and last cell).
     """
 
     def __init__(self, grid: Array, bounds: tuple[float, float], *, whole: bool) -> None:
@@ -466,7 +466,7 @@ def release_em(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
 
 
 def is_bought(plan: Plan[Any], number: int) -> bool:
-    """Whether the range of a column was bought: values may lie beyond it."""
+    """Whether the range of a column was estimated: values may lie beyond it."""
     return plan.design.columns[number].name in plan.design.unknown
 
 
@@ -629,7 +629,7 @@ _IN_A_LEAF = 0.5
 def leaves_for(n: int, mu: float) -> int:
     """Return the leaves of a tree of n values: a power of 4, so that none is padding.
 
-    Finer than the error of a rank, sampling and noise together, buys nothing but noise.
+    Finer than the error of a rank, sampling and noise together, adds only noise.
     """
     leaves = LEAVES
     error = math.hypot(0.5 * math.sqrt(n), rank_sd(levels_for(LEAVES)) / mu)

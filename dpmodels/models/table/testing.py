@@ -197,7 +197,7 @@ def expected_sums(
     """Return the expected noiseless sums under an effect.
 
     effect: the difference of a mean from ``mu0``, or between the two extreme groups (equally
-    spaced); the sd of the shares about the null in its own units (Cohen's w: shares moved along
+    spaced); the sd of the shares about the null in its units (Cohen's w: shares moved along
     one contrast); a correlation.
     """
     if facts.kind == "correlation":

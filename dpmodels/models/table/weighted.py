@@ -116,7 +116,7 @@ class CellCoordinates:
     def functions(self, section: Section) -> tuple[Array, npt.NDArray[np.intp]]:
         """Return (functions of z that a section shows, which of its items they are), (k, d), (k,).
 
-        The cells whose last level of every axis is "(missing)" have none of their own: they are
+        The cells whose last level of every axis is "(missing)" have none: they are
         what the others leave.
         """
         for released, at in self.places():

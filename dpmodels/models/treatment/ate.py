@@ -147,7 +147,7 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
     Privacy
     -------
     Unit: one row, or one person by the mean over its complete rows; replace-one, n public.
-    Charged: the steps of the plan. Each looks from public and released numbers alone
+    Charged: the steps of the plan. Each is evaluated at public and released numbers alone
     (``theory.md``, 2).
     """
     detail, n = plan.detail, plan.public_n
