@@ -140,7 +140,7 @@ class Survey:
             raise RequestError(f"icc= lies between 0 and 1, got {shown(self.icc)}")
         if not (self.weights or self.strata or self.psu):
             raise RequestError(
-                'dp.Survey says nothing: give weights="w", strata="region" or psu="village"'
+                'dp.Survey has no arguments: give weights="w", strata="region" or psu="village"'
             )
         if self.psu is None and self.psus is not None:
             raise RequestError('psus= counts the units of psu=, the column that names them')

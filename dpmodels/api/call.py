@@ -157,8 +157,8 @@ def _serves_people(request: Request, backend: Backend, reasons: tuple[str, ...])
     raise RequestError(
         f"{request.verb}(method={request.method.name!r}) has a proof for people "
         f"(unit={request.unit.column!r}) only where it ends by scoring; this call would not"
-        f"{why}. Leave out what asks for the other ending, or keep at most m rows a person "
-        "and pay for m: max_rows=2"
+        f"{why}. Leave out the options of the other ending, or use at most m rows per person, "
+        "with the charge of m rows: max_rows=2"
     )
 
 

@@ -169,18 +169,18 @@ def with_levels(
     if lost:
         raise RequestError(
             f"fewer than two levels of {lost[0]!r} were found: no model can be fitted. The charge "
-            f"for levels holds (eps = {paid[0]:g}, delta = {paid[1]:g}). Declare them from a "
-            "codebook, or take a larger eps"
+            f"for levels is not returned (eps = {paid[0]:g}, delta = {paid[1]:g}). Declare them "
+            "from a codebook, or use a larger eps"
         )
     counted = "people" if released.people else "rows"
     shares = released.shares(released.n)
     least = min(shares, key=shares.__getitem__)
     if shares[least] < STOP_SHARE:
         raise RequestError(
-            f"the levels of {least!r} that were found hold about {shares[least]:.0%} of the "
+            f"the levels of {least!r} that were found cover about {shares[least]:.0%} of the "
             f"{counted}: the others would be missing, so the call stops. The charge for levels "
-            f"holds (eps = {paid[0]:g}, delta = {paid[1]:g}), the rest was not charged. "
-            f"dp.Levels(other='other') keeps the others"
+            f"is not returned (eps = {paid[0]:g}, delta = {paid[1]:g}), the rest was not charged. "
+            f"dp.Levels(other='other') makes one level of the others"
         )
     note = messages.LEVELS_CHARGED(
         columns=names, eps=paid[0], delta=paid[1], threshold=released.threshold, counted=counted,

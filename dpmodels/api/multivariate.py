@@ -442,7 +442,7 @@ def dp_iv(
         if refused:
             raise RequestError(
                 f"{', '.join(refused)} must not be given with a release of second moments: it was "
-                f"paid for when it was made. Type dp_iv({formula!r}, m)"
+                f"charged when it was made. Type dp_iv({formula!r}, m)"
             )
         return _fit_on_release(data, formula, main, instruments, level)
     require("dp_iv", eps, delta, options)

@@ -404,8 +404,8 @@ def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str
     spells = [first] if ticks or first == unit else first.split("^")
     if unit is None:
         raise RequestError(
-            f"{verb} takes the effects of people off by their own rows, and protects people with "
-            f'all rows: give unit="{spells[0]}"'
+            f"{verb} removes person fixed effects, so it protects people with all rows. Add "
+            f'unit="{spells[0]}"'
         )
     if not isinstance(unit, str):
         raise RequestError(
@@ -419,13 +419,13 @@ def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str
         person, other = written_name(unit), names[0]
         raise RequestError(
             f"{verb}: the first effect is {first!r} and the unit is {unit!r}. Only effects of the "
-            f'unit can be removed by its own rows: "{model} | {person} + {other}" makes {other} a '
+            f'unit can be removed within its rows: "{model} | {person} + {other}" makes {other} a '
             f'factor (declare its levels), or unit="{first}" protects it as a whole'
         )
     if first != unit:
         raise RequestError(
             f"{verb}: effects of spells within a person ({first}) are not offered: write "
-            f'"| {written_name(unit)}", or make the spell a column of its own and the unit'
+            f'"| {written_name(unit)}", or make the spell a separate column and the unit'
         )
     if "~" not in model or not model.split("~")[1].strip() or model.split("~")[1].strip() == "1":
         raise RequestError(f"{verb} needs a predictor: y ~ x | {written_name(unit)}")
@@ -438,8 +438,8 @@ def with_intercepts(verb: str, formula: str, unit: str | None, re: Any) -> tuple
     """Return the formula and the unit of ``re="id"``: random intercepts of the unit."""
     if verb != "dp_feols":
         raise RequestError(
-            f"{verb} takes no re=: random intercepts are of dp_feols; effects of people (| id) "
-            "hold without them"
+            f"{verb} has no re=: use dp_feols for random intercepts. Effects of people (| id) "
+            "need none"
         )
     if not isinstance(re, str):
         raise RequestError(f'{verb}: re= is the column of the unit, as in re="id"; got {shown(re)}')
@@ -457,8 +457,8 @@ def with_intercepts(verb: str, formula: str, unit: str | None, re: Any) -> tuple
         )
     if unit is None:
         raise RequestError(
-            f"{verb}: re= weights people by their own rows, and protects people with all rows: "
-            f'give unit="{re}"'
+            f"{verb}: re= needs all rows of each person, so it protects people. Add "
+            f'unit="{re}"'
         )
     if re != unit:
         raise RequestError(

@@ -390,7 +390,7 @@ def _fit_on_release(
     refused = given_names(**{name: paid[name] for name in order})
     if refused:
         raise RequestError(
-            f"{', '.join(refused)} must not be given with a release: it was paid for when it was "
+            f"{', '.join(refused)} must not be given with a release: it was charged when it was "
             f"made, with guarantee {rel.guarantee.statement()}"
         )
     method = method or "drcl"
@@ -479,7 +479,7 @@ def _fit_on_moments(
     if refused:
         raise RequestError(
             f"{', '.join(refused)} must not be given with a release of second moments: it was "
-            f"settled and paid for when the release was made ({m.privacy.statement()}). "
+            f"fixed and charged when the release was made ({m.privacy.statement()}). "
             f"Type {verb}({formula!r}, m)"
         )
     facts = moments_of(m._record)

@@ -170,7 +170,7 @@ def dp_survdiff(
         surplus += [*options, *given_names(eps=eps, delta=delta)]
         if surplus:
             raise RequestError(
-                f"{', '.join(surplus)} must not be given with a released curve: it was paid for "
+                f"{', '.join(surplus)} must not be given with a released curve: it was charged "
                 "when it was released"
             )
         if formula != data.formula:

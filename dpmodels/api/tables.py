@@ -32,11 +32,11 @@ def table_from_moments(formula: str, fit: Any, surplus: list[str]) -> Fit:
 
     if surplus:
         raise RequestError(
-            f"{', '.join(surplus)} must not be given with moments: they were paid for when they "
+            f"{', '.join(surplus)} must not be given with moments: they were charged when they "
             "were released, and hold counts and means"
         )
     if column_of(fit.privacy.unit) is not None:
-        raise RequestError("a table is read off moments of rows, and these are of people")
+        raise RequestError("a table needs moments of rows, and these are moments of people")
     if fit.method != "joint" or fit.nobs is None or not fit.released:
         raise RequestError(
             "a table can be read off dp_moments(method='joint') with a public number of rows: "
@@ -392,7 +392,9 @@ def dp_test(
     if method != "subsample":
         options |= {"mu0": mu0, "p": p}
     elif extra := given_names(mu0=mu0, p=p):
-        raise RequestError(f"{extra[0]}= is for the tests by name; a function sets its own")
+        raise RequestError(
+            f"{extra[0]}= is for tests by name: a user-supplied function has its own hypothesis"
+        )
     return call(
         "dp_test", formula, data, budget=budget, eps=eps, delta=delta, method=method,
         default=method, schema=schema, bounds=bounds, seed=seed, progress=progress, options=options,

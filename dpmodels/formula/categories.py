@@ -458,7 +458,7 @@ def _clip(node: ast.Call, ctx: Context) -> Factor:
 def _offset(node: ast.Call, ctx: Context) -> Factor:
     """Refuse ``offset()`` inside another expression."""
     raise ctx.fail(
-        "offset() is a term by itself, on the right-hand side: y ~ x + offset(z); it cannot be "
+        "offset() is a separate term on the right-hand side: y ~ x + offset(z); it cannot be "
         "inside another expression or an interaction"
     )
 

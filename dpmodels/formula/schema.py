@@ -272,7 +272,7 @@ class Schema(Mapping[str, Variable]):
         if not public and getattr(header, "number_rows", None) != 0:
             raise SchemaError(
                 f"{file.name} has rows, and labels inside a private file may list only codes that "
-                "occur in it. If they are those of the codebook, say so: "
+                "occur in it. If they are those of the codebook, type "
                 f"dp.Schema.from_file({file.name!r}, public=True); or give a file without rows"
             )
         return cls(**as_schema_items(from_metadata(header)))

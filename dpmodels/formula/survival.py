@@ -66,7 +66,7 @@ def _surv(node: ast.Call, ctx: Context) -> Factor:
 def _strata(node: ast.Call, ctx: Context) -> Factor:
     """Refuse ``strata()`` inside another expression."""
     raise ctx.fail(
-        "strata() is a term by itself on the right of ~, after Surv(): "
+        "strata() is a separate term on the right of ~, after Surv(): "
         "Surv(time, event) ~ x + strata(g)"
     )
 
@@ -151,7 +151,7 @@ class _Survival(Builder):
             calls = [text for text, is_number in term if not is_number and _is_call(text, "strata")]
             if calls and len(term) > 1:
                 raise FormulaError(
-                    f'"{self.formula}": strata() is a term by itself, and not crossed with others'
+                    f'"{self.formula}": strata() is a separate term, not crossed with others'
                 )
             strata += calls
             if not calls:

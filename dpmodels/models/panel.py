@@ -516,8 +516,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         raise RequestError(f"{verb} adds Gaussian noise: give delta > 0, as in delta=1e-6")
     if request.unit is None:
         raise RequestError(
-            f"{verb} takes the effects of people off by their own rows: name the column in both "
-            f'places, {verb}("y ~ x | id", data, unit="id")'
+            f"{verb} removes person fixed effects, so it protects people. Give the column twice: "
+            f'{verb}("y ~ x | id", data, unit="id")'
         )
     if request.weights is not None or design.offset is not None:
         raise RequestError(f"{verb} takes no weights= and no offset()")

@@ -558,7 +558,7 @@ def _axis(fit: Any, name: str, value: Any, is_factor: bool) -> tuple[list[Any], 
         return [0, 1], None
     if is_factor:
         raise RequestError(
-            f"{name!r} is a number: say at which values, emmeans({name!r}, at={{{name!r}: [...]}})"
+            f"{name!r} is numeric: give its values, emmeans({name!r}, at={{{name!r}: [...]}})"
         )
     centre = released_centre(fit, name)
     if centre is not None:

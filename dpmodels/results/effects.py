@@ -80,7 +80,7 @@ def _rows(fit: Any, newdata: Any, needed: list[str], *, constant: bool) -> _Rows
         return _Rows(public_points(fit.design, 1, (1.0, 2.0)), 1, ("The same at every row.",))
     if newdata is None:
         raise RequestError(
-            "this effect differs from row to row, and a fit keeps no rows: give public ones, "
+            "this effect differs from row to row, and a fit contains no rows: give public ones, "
             f"newdata=frame with {', '.join(needed)}, or released means, "
             f"newdata=dp.dp_mean('{' + '.join(needed)} ~ 1', ...)"
         )
@@ -103,7 +103,7 @@ def _rows(fit: Any, newdata: Any, needed: list[str], *, constant: bool) -> _Rows
         tell(
             NotPrivateWarning(
                 f"newdata has {n} rows, as many as the fit was made from. If they are the same, "
-                "this average is a release that nobody paid for: NOT PRIVATE. Use public rows, or "
+                "this average is an uncharged release: NOT PRIVATE. Use public rows, or "
                 "released means"
             )
         )
@@ -301,7 +301,7 @@ def avg_predictions(fit: Any, newdata: Any, by: Any, variables: Any, level: floa
             _listed_variables(fit, name)
             if value is None and not _is_factor(fit, name):
                 raise RequestError(
-                    f"{name!r} is a number: say at which values, variables={{{name!r}: [...]}}"
+                    f"{name!r} is numeric: give its values, variables={{{name!r}: [...]}}"
                 )
             several = isinstance(value, (list, tuple, np.ndarray))
             values[name] = (
@@ -563,7 +563,7 @@ def predict_quantiles(fit: Any, new: Any, **options: Any) -> Any:
         return regression(fit, new, **options)
     if options["interval"] is not None or options["se_fit"]:
         raise RequestError(
-            "intervals of predictions are given for one quantile: fit tau=0.5, say, by itself"
+            "intervals of predictions are given for one quantile: fit one alone, as in tau=0.5"
         )
     X = np.asarray(fit.design.matrix(new, outside=options["outside"]), dtype=float)
     params = shrunk(fit._record).reshape(len(taus), X.shape[1])
@@ -663,7 +663,7 @@ def confusion_table(fit: Any, new: Any) -> pd.DataFrame:
     if fit.nobs is not None and fit.nobs == len(new):
         text = (
             f"these are {len(new)} rows, as many as the fit was made from. If they are the same, "
-            "this table is a release that nobody paid for: NOT PRIVATE. Use public rows"
+            "this table is an uncharged release: NOT PRIVATE. Use public rows"
         )
         tell(NotPrivateWarning(text))
     levels = list(fit.design.levels)

@@ -71,8 +71,8 @@ _NOT_RELEASED = {
     **dict.fromkeys(("llf", "aic", "bic"), _LIKELIHOOD),
     "deviance": "dp_glm(..., fit_stats=True) pays for it: fit.stats['deviance'].",
     "null_deviance": "dp_glm(..., fit_stats=True) pays for it: fit.stats['null_deviance'].",
-    "df_resid": "Intervals are normal, or say otherwise; fit.as_statsmodels().df_resid is n less "
-    "the coefficients, where n is public.",
+    "df_resid": "Intervals are normal unless a note says otherwise; fit.as_statsmodels().df_resid "
+    "is n less the coefficients, if n is public.",
     **dict.fromkeys(
         ("get_influence", "outlier_test", "hatvalues", "cooks_distance", "plot_diagnostics"),
         "Influence and residuals are numbers of single rows; no budget makes them private. "
@@ -86,10 +86,10 @@ _NOT_RELEASED = {
         ("check_assumptions", "cox_zph"),
         "Residuals of hazards are one number per row. Compare curves by group: dp.dp_survfit.",
     ),
-    "remove_data": "A fit keeps no data.",
-    "data": "A fit keeps no data.",
-    "exog": "A fit keeps no data.",
-    "endog": "A fit keeps no data.",
+    "remove_data": "A fit contains no data.",
+    "data": "A fit contains no data.",
+    "exog": "A fit contains no data.",
+    "endog": "A fit contains no data.",
 }
 #: Released scalars under the names that other packages have for them.
 _STATS = {

@@ -115,7 +115,7 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
             return pd.DataFrame(columns=columns)
         if "concordance" not in self.stats:
             raise RequestError(
-                "this fit released no concordance: ask for it with the fit, "
+                "this fit released no concordance. Request it with the fit, "
                 "dp_coxph(..., concordance=True)"
             )
         C, se = self.stats["concordance"], self.stats["concordance_se"]
@@ -238,7 +238,7 @@ class Effects(Numbers, JointTests, Predictions, Updates, Fit):
         means = [name for name in self._record.estimate.names if name.startswith("mean(")]
         if not means or self._record.call.options.get("re") is None:
             raise RequestError(
-                "hausman() compares effects within and between people, which person means tell: "
+                "hausman() compares effects within and between people, which needs person means: "
                 'dp_feols("y ~ x", data, unit="id", re="id"), with mundlak=True (the default)'
             )
         return inference.joint_test(self._record, [f"{name} = 0" for name in means], use_f=False)

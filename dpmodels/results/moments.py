@@ -60,7 +60,7 @@ def moments_of(record: Record) -> MomentFacts:
     people = column_of(record.guarantee.unit) is not None
     if people and (record.guarantee.most or record.call.verb != "dp_moments"):
         raise NotReleasedError(
-            f"these moments are of kept rows of {record.guarantee.unit}: results from them "
+            f"these moments are of several rows of {record.guarantee.unit}: results from them "
             "assume independent rows. Fit the data itself: dp_ols(..., unit=...)"
         )
     design, back = record.design, np.asarray(arrays["released_map"])
@@ -94,7 +94,7 @@ def _facts(record: Record) -> tuple[MomentFacts, Array]:
     """Return the release and its constant."""
     facts = moments_of(record)
     if facts.moments.constant is None:
-        raise NotReleasedError("this release holds no constant: fit it with an intercept")
+        raise NotReleasedError("this release contains no constant: fit it with an intercept")
     return facts, facts.moments.constant
 
 

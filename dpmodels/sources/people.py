@@ -513,7 +513,7 @@ class PeopleRows(OfRows):
             raise SourceError("the table has more people than units= declares")
         if self.person.count is None and people != self.n:
             raise SourceError(
-                "this pass met another number of people than was counted before: the source must "
+                "the source has another number of people than was counted before. It must "
                 "give the same rows each time"
             )
 

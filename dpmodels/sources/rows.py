@@ -559,7 +559,7 @@ class Rows(OfRows):
         """Refuse a pass that met another number of rows than there are, where that is public."""
         if self._public_n and seen != self.n:
             raise SourceError(
-                "this pass met another number of rows than was declared or counted before: the "
+                "the source has another number of rows than was declared or counted before. The "
                 "source must give the same rows each time"
             )
 

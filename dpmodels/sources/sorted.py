@@ -372,7 +372,7 @@ def _way_to_spill() -> tuple[dict[str, str], tuple[str, ...]]:
             return way
     raise SourceError(
         f"DuckDB {duckdb.__version__} cannot write encrypted temporary files here, which "
-        'sort="duckdb" needs for tables that memory does not hold: install its extension httpfs '
+        'sort="duckdb" needs for tables larger than memory: install its extension httpfs '
         "(duckdb.sql('INSTALL httpfs')) or another version, or leave sort= out. Nothing was read "
         "or charged"
     )

@@ -201,7 +201,7 @@ def summed(
         partitions = _parts_with_places(rows, partitions)
         if not partitions:
             raise SourceError(
-                "public_order=True reads rows by their place in the table, which is not known "
+                "public_order=True reads rows by their position in the table, which is not known "
                 "here: leave it out, rows are then chosen by secret coins"
             )
     types = getattr(rows.source, "types", None)

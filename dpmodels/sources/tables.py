@@ -397,7 +397,7 @@ def _aligned_series(data: Mapping[str, Any]) -> Mapping[str, Any]:
 #: Said of Series that pandas cannot match; its own message could quote their labels.
 _NOT_ALIGNED = (
     "the Series of the mapping have different indexes, which cannot be matched (a label occurs "
-    "twice). Nothing was charged. Give a DataFrame, or pair them by place: "
+    "twice). Nothing was charged. Give a DataFrame, or pair them by position: "
     "{'y': y.to_numpy(), 'x': x.to_numpy()}"
 )
 
@@ -894,7 +894,7 @@ class Features:
     def __init__(self, source: Source, unit: str, features: Mapping[str, Any]) -> None:
         if not source.rescannable or hasattr(source, "ids"):
             raise SourceError(
-                "features of people are made of a table that can be read again, in one place: a "
+                "features of people need a table in one place that can be read again: a "
                 "frame, files, a list of frames"
             )
         self._source, self.people_of = source, unit

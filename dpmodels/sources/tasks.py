@@ -147,7 +147,7 @@ def need_rows(source: Any, what: str) -> None:
     if isinstance(source, Elsewhere):
         raise SourceError(
             f"{what} reads rows themselves, not sums of them, and they are not here: give the "
-            "table, or take a method whose passes are sums"
+            "table, or use a method that reads only sums"
         )
 
 
@@ -595,7 +595,8 @@ class Cluster:
         if not lost:
             return
         raise ClusterError(  # outside the except block: the withheld error must not be its context
-            f"the cluster could not finish a pass ({lost}): its workers died or cannot be reached"
+            f"the cluster could not finish reading the rows ({lost}): its workers died or cannot "
+            "be reached"
         )
 
 

@@ -309,7 +309,7 @@ register_method(
         reference="Robins, Rotnitzky and Zhao (1994); Chernozhukov et al. (2018); theory note "
         "models/treatment/theory.md",
         options=(
-            Option("treatment", "the column (or comparison) that says who is treated", "", str),
+            Option("treatment", "the column (or comparison) of the treatment", "", str),
             Option("outcome", "formula of the outcome models, without the treatment", "", str),
             Option("propensity", "right-hand side of the model of the treatment", "", str),
             Option(

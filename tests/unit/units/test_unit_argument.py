@@ -110,7 +110,7 @@ def test_rows_without_an_id_count_for_nothing():
         ({"unit": "pidd"}, "no column of this name. Did you mean 'pid'"),
         ({"unit": 3}, "name of the column"),
         ({"unit": "flag"}, "type bool"),
-        ({"unit": "attribute"}, "noised tables"),
+        ({"unit": "attribute"}, "noised table"),
         ({"unit": None, "units": 5}, "units= needs unit="),
         ({"unit": None, "rows_per_unit": 5}, "rows_per_unit= needs unit="),
         ({"units": 0}, "number of people"),
