@@ -362,7 +362,7 @@ def _around(fit: Any, rows: _Rows, name: str) -> tuple[dict[str, Any], dict[str,
 
 
 def avg_slopes(fit: Any, newdata: Any, variables: Any, by: Any, level: float) -> Combinations:
-    """Return average slopes of numbers, and differences from the first level of factors."""
+    """Return average slopes of numeric variables, and differences to the first level of factors."""
     checked_errors(fit._record)
     names = _listed_variables(fit, variables)
     constant = by is None and newdata is None and _same_everywhere(fit, names)

@@ -429,8 +429,9 @@ class Fit(Written, Held, MaketablesPlugin):
         level : float, optional
             Default: the ``level`` of the fit.
         **style
-            Of coefficients: ``intercept=True`` shows the intercept too, ``scale="standardised"``
-            those of predictors in units of half their range, ``groups=``, ``color=``.
+            For a plot of coefficients: ``intercept=True`` shows the intercept too,
+            ``scale="standardised"`` those of predictors in units of half their range, ``groups=``,
+            ``color=``.
 
         Privacy
         -------

@@ -52,7 +52,8 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
         -------
         DataFrame
             ``term, estimate, conf_low, conf_high, statistic, p_value, bias_bound``: estimate and
-            interval are exp of those of the coefficients; the bias bound is on their own scale.
+            interval are exp of those of the coefficients; the bias bound is on the scale of the
+            coefficients.
 
         Privacy
         -------
@@ -140,7 +141,7 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
         Parameters
         ----------
         data : table
-            Rows of the fit, which keeps none.
+            Rows of the fit, which does not contain them.
         eps, delta : float
             The guarantee of this call.
         transform : {"rank", "identity", "log"}
@@ -262,10 +263,10 @@ def hazards(
     """Predict log hazard ratios ("lp"), hazard ratios ("risk") or survival at public times.
 
     All are against a unit whose columns are 0 (R centres at the means of the rows, which are
-    private). Survival is ``exp(-H_0(t) e^{x'b})``, H_0 straight between the breaks, of the row's
-    own stratum: a frame with one column per time; with ``interval=`` or ``se_fit=`` a row a row of
-    ``new`` and a time: ``time, fit, lwr, upr, se_fit``. Intervals are symmetric in
-    ``log(-log S)``, errors those of baseline and coefficients together.
+    private). Survival is ``exp(-H_0(t) e^{x'b})``, H_0 piecewise linear between the breaks, in the
+    row's stratum: a frame with one column per time; with ``interval=`` or ``se_fit=`` a row a row
+    of ``new`` and a time: ``time, fit, lwr, upr, se_fit``. Intervals are symmetric in ``log(-log
+    S)``, errors those of baseline and coefficients together.
     """
     what = "link" if what == "mean" else what
     choice("what", {"link": "lp"}.get(what, what), ("lp", "risk", "survival"))

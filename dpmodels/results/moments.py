@@ -115,7 +115,7 @@ def _terms(record: Record, facts: MomentFacts) -> dict[str, list[str]]:
 
 
 def _free(record: Record, facts: MomentFacts, listed: list[str]) -> list[str]:
-    """Leave out columns that follow from the constant and those before them, as one dummy does.
+    """Leave out columns that are combinations of the constant and earlier columns (one dummy).
 
     Looked up at public points, so no noise is in it.
     """
@@ -351,7 +351,7 @@ def information_of(record: Record) -> Array | None:
     return None
 
 
-# -- Gelbach's decomposition of a coefficient of a fit that holds released second moments.
+# -- Gelbach's decomposition of a coefficient of a fit with released second moments.
 
 
 def decomposition(
