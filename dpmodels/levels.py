@@ -225,7 +225,7 @@ class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
     def shares(self, n: int) -> dict[str, float]:
         """Return the part of n units that the released levels of each column hold.
 
-        1 where others count as a level. Of people who have several values at most 1.
+        It is 1 if other values count as a level, and at most 1 for people with several values.
         """
         parts: dict[str, float] = {}
         for name, level in self._levels.items():

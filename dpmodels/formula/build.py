@@ -222,7 +222,7 @@ def label(cells: Any) -> Any:
 def check_subset(text: str | None, schema: Schema, formula: str) -> None:
     """Refuse a comparison in ``subset=`` that every row of the declared ranges meets, or none does.
 
-    Of a call, and not where a design is made: a fit that was saved with one still opens.
+    This is checked in a call, not when a design is made: a fit saved with one can still be opened.
     """
     if text is None:
         return

@@ -222,8 +222,9 @@ class Account:
     def admit(self, guarantee: Guarantee) -> tuple[Account, Entry]:
         """Return the account after the call, and the entry it was charged with.
 
-        Raises ``BudgetExceededError`` if no proved description of the call fits. Of those that
-        fit, the one that leaves most is charged: that is a choice made of public numbers.
+        Raises ``BudgetExceededError`` if no proved description of the call fits. Among those
+        that fit, the one that leaves the largest remainder is charged. This choice depends on
+        public numbers alone.
         """
         entries = entries_of(guarantee, self.relation, self.unit)
         rules = [self.rule]

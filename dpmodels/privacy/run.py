@@ -80,7 +80,8 @@ def tail_margin(sd: float, p: float) -> float:
 def stability_threshold(sd: float, failure: float, k: int = 1, most: int = 0) -> float:
     """Return the threshold that bins of one unit alone pass with probability ``failure`` at most.
 
-    Of k histograms, of which a row is in one bin each: ``1 + t``, t the margin of each of k bins. A
+    For k histograms, with a row in one bin of each, it is ``1 + t``, t the margin of each of k
+    bins. A
     person with t bins of a histogram, at most ``most``, has 1/sqrt t in each: the largest over t
     (``levels.md``, claims 1 and 2).
     """

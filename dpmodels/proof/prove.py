@@ -606,7 +606,7 @@ def _of_clusters(s: ClusterGram, relation: str, norm: Norm) -> float:
 def _totals(s: ClusterTotals, relation: str, norm: Norm) -> float:
     """Return the sensitivity of totals: two pulled sums by C each, in one stratum or in two.
 
-    Of a person in several clusters the moves add up to C (with the slack of each) twice.
+    For a person in several clusters the changes sum to twice C (with the slack of each part).
     """
     if norm == "l1":
         return _no_proof(s, relation, norm)

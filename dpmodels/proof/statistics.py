@@ -149,7 +149,8 @@ class Gram:
     def _layout(self, norm: Norm) -> tuple[Places, float]:
         """Return the positions of the entries, and the weight of those off the diagonal.
 
-        Of svec (noise of half the variance off the diagonal), or the upper triangle row by row.
+        They are those of svec (half the noise variance off the diagonal), or of the upper triangle
+        row by row.
         """
         if norm == "l2" and not self.entries:
             return diagonal_first(self.dim), _ROOT2

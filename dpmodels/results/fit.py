@@ -583,8 +583,8 @@ class Regression(Numbers, JointTests, Means, Predictions, Updates, NewReleases, 
         """Return variance inflation factors, one per coefficient, from the released information.
 
         How many times larger the sampling variance is than if the column were unrelated to the
-        others: in a generalised linear model at the weights of the fit, as R's car has it. Of terms
-        with several columns the generalised factor (Fox and Monette 1992) is given too, as
+        others: in a generalised linear model at the weights of the fit, as R's car has it. For
+        terms with several columns the generalised factor (Fox and Monette 1992) is given too, as
         ``gvif`` with ``df``.
 
         Privacy

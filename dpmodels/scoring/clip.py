@@ -140,8 +140,8 @@ def _tail(
 def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
     """Return mean and error of ``sum counts beyond`` by the curve of the tail.
 
-    Of released counts of half octaves of the upper tail, C in the fourth; ``beyond``: what a unit
-    of each adds.
+    ``counts`` are released counts of half octaves of the upper tail, with C in the fourth;
+    ``beyond``: excess that a unit of each adds.
     """
     counts, apart = np.asarray(counts, dtype=float), TAIL_BIN_SDS_OF_PEOPLE
     mean, error, _ = _tail(counts, sd, BULK_TAILS, beyond, apart)

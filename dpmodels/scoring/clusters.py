@@ -358,8 +358,8 @@ def release_clusters(
 def of_means(T: Array, sd: float, units: Sequence[float]) -> Array:
     """Return ``sum_h (T_h T_h' - sd^2 I)/n_h`` over strata of two units or more.
 
-    Of released totals T, without what their noise adds. A stratum of one unit keeps its mean:
-    nothing is taken out of it.
+    It is computed from released totals T, less the part of their noise. The mean of a stratum of
+    one unit is not removed.
     """
     many = np.asarray(units)
     several = many > 1.0

@@ -207,7 +207,8 @@ def design_of_numbers(design: Design, names: Sequence[str], *, response: bool) -
 class _Histogram:
     """Numbers over equal cells of their ranges, or by half octaves of their distances.
 
-    Of the range, from an origin: its lower end, or a centre. Row by row; missing: in none.
+    Cells are parts of the range, or half octaves of the distance from a centre. A row is in one
+    cell of each variable, or in none if the value is missing.
     """
 
     places: tuple[int, ...]

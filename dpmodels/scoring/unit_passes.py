@@ -131,7 +131,7 @@ class Expansion:
     def longest(self, state: State) -> float:
         """Return the longest early step: root mean square change of the linear predictor.
 
-        Of likelihoods 2: a factor of 7 of odds, rates, hazards.
+        It is 2 for likelihoods, a factor of 7 in odds, rates or hazards.
         """
         return MAX_EARLY_STEP_OF_UNITS
 

@@ -506,7 +506,7 @@ class PeopleRows(OfRows):
         self._cells = held.ordered(order)
 
     def _check(self, people: int) -> None:
-        """Refuse a pass that met another number of people than was declared or counted."""
+        """Refuse a source that gave another number of people than was declared or counted."""
         if not self._public_n:
             return
         if self.person.count is not None and people > self.person.count:

@@ -556,7 +556,7 @@ class Rows(OfRows):
         return self._bar if self._left >= 0 else None
 
     def check(self, seen: int) -> None:
-        """Refuse a pass that met another number of rows than there are, where that is public."""
+        """Refuse a source that gave another number of rows than before, if this is public."""
         if self._public_n and seen != self.n:
             raise SourceError(
                 "the source has another number of rows than was declared or counted before. The "
@@ -564,11 +564,11 @@ class Rows(OfRows):
             )
 
     def check_parts(self, lengths: Mapping[int, int]) -> None:
-        """Refuse a pass that met another number of rows in a part than a pass before it.
+        """Refuse a source that gave another number of rows in a part than in an earlier pass.
 
         ``lengths`` (part -> rows) stay in this process for the length of the call, and no message
-        shows them. Of a table that is the same in every pass this never says anything, whatever
-        is in it; where one row may be added or removed nothing is compared (``theory.md``, 3).
+        shows them. For a table that is the same in every pass this never raises, for any
+        rows. If one row may be added or removed nothing is compared (``theory.md``, 3).
         """
         if not self._public_n:
             return

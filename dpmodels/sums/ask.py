@@ -303,10 +303,10 @@ class Ask:
 
         Privacy
         -------
-        A stability histogram: a unit lies in one bin. Counts of bins that both neighbours have
-        move by sqrt 2; a bin that one of them has not holds one unit (``ranges.md``). Of k
-        histograms at once they move by sqrt(2 k), and k bins may hold one unit (``levels.md``). A
-        person's vectors of length 1, not negative, move them by as much.
+        A stability histogram: a unit is in one bin. Counts of bins that both neighbours have
+        move by sqrt 2; a bin that only one of them has contains one unit (``ranges.md``). With k
+        histograms at once counts move by sqrt(2 k), and k bins may contain one unit
+        (``levels.md``). A person's nonnegative vectors of length 1 move them by as much.
         """
         mechanism, moved = self._run.mechanism(step), math.sqrt(2.0 * per_unit)
         if not isinstance(mechanism, Gaussian):

@@ -91,7 +91,7 @@ def _ratios(
 def outlook(table: TablePlan, variances: Mapping[str, float] | None = None) -> Outlook:
     """Return the outlook of the regression of a design on its own release.
 
-    Of a release without a response: of the regression on the one column that has least noise.
+    For a release without a response it is the regression on the column that has least noise.
     """
     bought = () if table.purchase is None else table.purchase.columns
     design = table.design

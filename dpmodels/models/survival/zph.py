@@ -88,9 +88,9 @@ def whitened(covariance: Array, joint: Array, events: float, at: Index, q: int) 
 class Intervals:
     """Layout of the numbers of a unit: the sums by interval.
 
-    Of z (p numbers, no longer than ``longest``), events D_j and expected events m_j of each
-    interval: ``z (D_j - m_j)``; by stratum ``D_j - m_j``, ``z m_j`` and ``m_j``, the last two times
-    ``_LIGHT``; and ``z z' sum m_j``, times ``_LIGHT / longest``.
+    z is a vector of p values, at most ``longest`` long. For the events D_j and the expected events
+    m_j of each interval the sums are ``z (D_j - m_j)``; by stratum ``D_j - m_j``, ``z m_j`` and
+    ``m_j``, the last two times ``_LIGHT``; and ``z z' sum m_j``, times ``_LIGHT / longest``.
     """
 
     p: int

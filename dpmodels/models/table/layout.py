@@ -392,8 +392,8 @@ def means_of_people(t: Array, key: npt.NDArray[np.int64], unit_mass: Array) -> A
 class TableOfPeople:
     """The tables of :func:`statistics` where a person adds the mean of its rows.
 
-    Of a number its rows in a group lay the mean that they have there: the same counts and sums, and
-    squares that say how people differ, from which the errors of their mean are computed.
+    For a numeric variable each row of a person in a group gets the mean of these rows. Counts and
+    sums do not change, and the squares then show how people differ, for the errors of the mean.
     """
 
     layout: Layout

@@ -104,8 +104,8 @@ def histograms(
 ) -> tuple[npt.NDArray[np.int64], ...]:  # fmt: skip
     """Count the values nearest to each grid point of each number, by group: (groups, points).
 
-    ``group``: row of the buffer -> number of codes, the missing one included. Of rows, or of their
-    masses, in steps of 2^-20. Confidential.
+    ``group``: row of the buffer -> number of codes, the missing one included. Counts are of rows,
+    or of their weights in steps of 2^-20. Confidential.
     """
     groups = int(np.prod([*group.values(), 1]))
     out = [np.zeros(groups * len(grid), dtype=np.int64) for grid in grids.values()]
@@ -427,8 +427,8 @@ def release_em(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
     """Release grid points by the exponential mechanism.
 
     **Privacy.** Unit: one row; replace-one, n public. Each draw is pure eps-DP: one row moves a
-    penalty by at most 1 (``ranks.penalties``). A missing value counts for no rank. Of people the
-    same: ranks are sums of people's means, in steps of 1/256 (``units.md``, 11).
+    penalty by at most 1 (``ranks.penalties``). A missing value counts for no rank. The same holds
+    for people: ranks are sums of people's means, in steps of 1/256 (``units.md``, 11).
     """
     detail = plan.detail
     request = plan.request
@@ -668,8 +668,8 @@ def release_tree(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Releas
     """Release the noisy counts of a tree over each number.
 
     **Privacy.** Unit: one row; replace-one, n public. L2 sensitivity ``sqrt(2 levels)``
-    (``tree.tree_counts``). A missing value is a cell of the first level. Of people the same, in
-    steps of 2^-20: the mean of a person's rows is in the hull of what a row can be.
+    (``tree.tree_counts``). A missing value is a cell of the first level. For people it is
+    the same, in steps of 2^-20: the mean of a person's rows is in the hull of the values of a row.
     """
     detail = plan.detail
     grids = {j: grid_for(design, j, detail.points) for j in numbers_of(design)}

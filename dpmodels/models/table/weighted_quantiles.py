@@ -2,8 +2,8 @@
 
 A row adds u = min(w, T)/T at its leaf and 1 - u in the cell of the missing: one unit of mass on the
 first level, at most one on every other, so the tree costs what a tree of counts costs
-(``theory.md``, 4.6). Of a design with PSUs the ranks ``u (1{y <= x} - q)`` at the released x go
-through one pass by cluster (Woodruff).
+(``theory.md``, 4.6). For a design with PSUs the values ``u (1{y <= x} - q)`` at the released x
+are summed by cluster in one more pass (Woodruff).
 """
 
 from __future__ import annotations
