@@ -15,9 +15,11 @@ The folder of data sets is named by DPMODELS_DATA.
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import functools
 import importlib
+import inspect
 import sys
 import warnings
 from dataclasses import replace
@@ -31,7 +33,9 @@ from common import marked
 from models_people_fit import GROUPS, OLS
 
 import dpmodels as dp
-from dpmodels.scoring import rules
+from dpmodels.after import inference
+from dpmodels.scoring import fit as engine
+from dpmodels.scoring import rules, units
 
 #: Models with few columns and ordinary tails, and people: beside the groups of real_models.py.
 FEW = {
@@ -72,28 +76,80 @@ ITEMS = {
 
 
 def holders(name):
-    """Yield (object, holder, attribute) of a name: of a constant, or of a module (and class)."""
+    """Yield (object, holder, attribute) of a name: of a constant, or of a module (and class).
+
+    A constant is also where a module imports it, and in the defaults that are written
+    ``= rules.NAME``: of fields, and of arguments. These are found in the source, since equal
+    numbers of a module are one object.
+    """
     *path, attribute = name.split(".")
-    if not path:
-        owner = rules
-    else:
+    owner = rules if attribute in vars(rules) else inference  # of the allowance for bias
+    if path:
         owner = importlib.import_module(f"dpmodels.scoring.{path[0]}")
-        for part in path[1:]:
-            owner = getattr(owner, part)
+    for part in path[1:]:
+        owner = getattr(owner, part)
     value = owner.__dict__[attribute]
     yield value, owner, attribute
     if len(path) > 1:
         return
-    for module in [m for n, m in sys.modules.items() if n.startswith("dpmodels.") and m]:
-        if module is not owner and module.__dict__.get(attribute) is value:
-            yield value, module, attribute
+    modules = [m for n, m in sys.modules.items() if n.startswith("dpmodels.") and m is not owner]
+    yield from ((value, m, attribute) for m in modules if m.__dict__.get(attribute) is value)
+    for module in [m for m in modules if not path and m.__name__.startswith("dpmodels.scoring.")]:
+        for node, scope in nodes_of(module):
+            if isinstance(node, ast.ClassDef):
+                for line in node.body:
+                    if isinstance(line, ast.AnnAssign) and written(line.value, attribute):
+                        field = line.target.id
+                        yield value, vars(scope)[node.name], field
+                        class_var = ast.unparse(line.annotation).startswith("ClassVar")
+                        for heir in () if class_var else heirs(vars(scope)[node.name], field):
+                            yield value, heir.__init__, (field, attribute)
+            elif isinstance(node, ast.FunctionDef):
+                last = node.args.args[len(node.args.args) - len(node.args.defaults) :]
+                pairs = [*zip(last, node.args.defaults, strict=True),
+                         *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]  # fmt: skip
+                for argument, default in pairs:
+                    if written(default, attribute):
+                        yield value, inspect.unwrap(vars(scope)[node.name]), (argument.arg, attribute)
+
+
+@functools.cache
+def nodes_of(module):
+    """Return the classes and functions at the top of a module, as they are written."""
+    return [(node, module) for node in ast.parse(inspect.getsource(module)).body]
+
+
+def heirs(kind, field):
+    """Yield a class and its subclasses, down to those with another default of the field."""
+    yield kind
+    for one in kind.__subclasses__():
+        if field not in vars(one).get("__annotations__", {}):
+            yield from heirs(one, field)
+
+
+def written(node, name):
+    """Return whether an expression is ``rules.NAME``."""
+    return isinstance(node, ast.Attribute) and ast.unparse(node) == f"rules.{name}"
+
+
+def set_default(function, argument, new):
+    """Set the default of an argument of a function; return a function that sets it back."""
+    if argument in (function.__kwdefaults__ or {}):
+        before = dict(function.__kwdefaults__)
+        function.__kwdefaults__ = {**before, argument: new}
+        return lambda: setattr(function, "__kwdefaults__", before)
+    was = function.__defaults__
+    names = [p.name for p in inspect.signature(function).parameters.values()
+             if p.default is not p.empty and p.kind == p.POSITIONAL_OR_KEYWORD]  # fmt: skip
+    at = names.index(argument)
+    function.__defaults__ = (*was[:at], new, *was[at + 1 :])
+    return lambda: setattr(function, "__defaults__", was)
 
 
 @contextlib.contextmanager
 def without(patch):
     """Run with names patched: ``patch`` is "name = expression; ..."."""
-    from dpmodels.scoring.pass_plan import plan_pass
-
+    assert engine and units  # every module of the engine is there to be patched
     rooms = {name.rpartition(".")[2]: module for name, module in sys.modules.items()
              if name.startswith("dpmodels.scoring.")}  # fmt: skip
     scope = {**rooms, **vars(rules), "replace": replace, "np": np, "inf": float("inf")}
@@ -102,15 +158,31 @@ def without(patch):
         name, _, value = line.partition("=")
         new = eval(value, scope)
         for old, holder, attribute in list(holders(name.strip())):
-            was.append((holder, attribute, old))
-            setattr(holder, attribute, new)
-    plan_pass.cache_clear()
+            if isinstance(attribute, tuple):
+                was.append(set_default(holder, attribute[0], new))
+            elif holder.__dict__.get(attribute) is old:
+                was.append(functools.partial(setattr, holder, attribute, old))
+                setattr(holder, attribute, new)
+    # what is kept with a design is kept for this patch
+    plain = rooms["coordinates"].cached_on
+    for module in filter(lambda m: getattr(m, "cached_on", None) is plain, rooms.values()):
+        was.append(functools.partial(setattr, module, "cached_on", plain))
+        module.cached_on = lambda of, key, make: plain(of, (patch, key), make)
+    forget(rooms)
     try:
         yield
     finally:
-        for holder, attribute, old in reversed(was):
-            setattr(holder, attribute, old)
-        plan_pass.cache_clear()
+        for back in reversed(was):
+            back()
+        forget(rooms)
+
+
+def forget(rooms):
+    """Empty the memories of functions of these modules."""
+    for module in rooms.values():
+        for one in vars(module).values():
+            if hasattr(one, "cache_clear"):
+                one.cache_clear()
 
 
 def samples(group, spec, n, reps):

@@ -86,7 +86,7 @@ _EXPORTS = {
     "show_versions": "dpmodels.api.call",
 }
 #: Names of verbs in other packages.
-_MEANT = {
+_MEANT_VERBS = {
     **dict.fromkeys(("lm", "ols", "feols", "reg", "dp_lm", "linearregression"), "dp.dp_ols"),
     **dict.fromkeys(
         ("logit", "probit", "poisson", "glm", "fepois", "feglm", "dp_logit", "logisticregression"),
@@ -113,7 +113,7 @@ _MEANT = {
     **dict.fromkeys(("set_seed", "seed"), "seed=1 in the call: the result is then NOT PRIVATE"),
     **dict.fromkeys(("save", "read_parquet"), "the path itself as data; fit.save"),
 }  # fmt: skip
-_MODULES = ("datasets", "errors", "privacy", "results", "formula", "interop")
+_PUBLIC_MODULES = ("datasets", "errors", "privacy", "results", "formula", "interop")
 
 __all__ = [*_EXPORTS, "__version__"]
 
@@ -121,14 +121,14 @@ __all__ = [*_EXPORTS, "__version__"]
 def __getattr__(name: str) -> Any:
     if name in _EXPORTS:
         return getattr(importlib.import_module(_EXPORTS[name]), name)
-    if name in _MODULES:
+    if name in _PUBLIC_MODULES:
         return importlib.import_module(f"dpmodels.{name}")
     from dpmodels.errors import did_you_mean
 
-    meant = _MEANT.get(name.lower(), "")
+    meant = _MEANT_VERBS.get(name.lower(), "")
     hint = f" Type {meant}" if meant else did_you_mean(name, __all__)
     raise AttributeError(f"module 'dpmodels' has no attribute {name!r}.{hint}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_MODULES])
+    return sorted([*__all__, *_PUBLIC_MODULES])

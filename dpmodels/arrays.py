@@ -17,10 +17,10 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-C = TypeVar("C", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def with_numpy_defaults(function: C) -> C:
+def with_numpy_defaults(function: Function) -> Function:
     """Return a function that runs under numpy's own error settings, whatever the caller set.
 
     Under ``np.seterr(all="raise")`` a number that underflows to 0 would end a call.
@@ -31,7 +31,7 @@ def with_numpy_defaults(function: C) -> C:
         with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
             return function(*args, **kwargs)
 
-    return cast(C, run)
+    return cast(Function, run)
 
 
 def dimensions(cells: Any) -> int:

@@ -39,7 +39,7 @@ __all__ = ["Plan", "Purchase"]
 
 
 #: Record of the decisions of a method before the first row.
-D = TypeVar("D")
+Detail = TypeVar("Detail")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Replanning(ABC):
 
 
 @dataclass(frozen=True)
-class Plan(Shown, Generic[D]):
+class Plan(Shown, Generic[Detail]):
     """Decided before the first row."""
 
     request: Request
@@ -82,7 +82,7 @@ class Plan(Shown, Generic[D]):
     expected_se: Mapping[str, float] = field(default_factory=dict)
     purchase: Purchase | None = None
     # The method's own frozen plan.
-    detail: D = None  # type: ignore[assignment]
+    detail: Detail = None  # type: ignore[assignment]
     # reasons, advice: why this method; what would make the answer better. From public numbers only.
     reasons: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()

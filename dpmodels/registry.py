@@ -239,8 +239,10 @@ class Method:
         options = {o.name: o for o in self.options}
         for name in typed:
             if name not in options:
-                if name in _MEANT:
-                    raise UnknownOptionError(f"{self.verb} has no option {name!r}: {_MEANT[name]}")
+                if name in _MEANT_ARGUMENTS:
+                    raise UnknownOptionError(
+                        f"{self.verb} has no option {name!r}: {_MEANT_ARGUMENTS[name]}"
+                    )
                 others = [m.name for (verb, _), m in _entries(self.verb).items()
                           if verb == self.verb and name in (o.name for o in m.options)]  # fmt: skip
                 owners = f" {name}= belongs to method={' or '.join(map(repr, others))}."
@@ -257,7 +259,7 @@ class Method:
 
 
 #: Name of an argument in other packages -> the text to type here.
-_MEANT = {
+_MEANT_ARGUMENTS = {
     **dict.fromkeys(
         ("cluster", "clusters", "groups", "cov_kwds"),
         'errors by cluster are vcov={"CRV1": "village"}; where the cluster is a person, '
@@ -537,7 +539,7 @@ PERSON_WEIGHTS = Option(
     choices=("equal",),
 )
 
-PUBLIC_ORDER = Option(
+ORDER_OPTION = Option(
     "public_order",
     "say that the order of the rows tells nothing of their cells (it is not sorted by one, say): "
     "the first of two stages of a large table may then read a part of the rows",
@@ -568,7 +570,7 @@ def scoring_method(
         needs=("delta > 0", "several passes"),
         relations=("replace", "add-remove"),
         reference=f"theory note scoring/theory.md; {reference}",
-        options=(*options, PERSON_WEIGHTS, PUBLIC_ORDER, GUESS, BOUNDS_SHARE, STOP),
+        options=(*options, PERSON_WEIGHTS, ORDER_OPTION, GUESS, BOUNDS_SHARE, STOP),
         accepts=("weights", "design"),
         aside=True,
         foretells=True,

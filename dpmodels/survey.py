@@ -21,7 +21,7 @@ LEAST = 20
 
 
 #: Name of an argument in svydesign and samplics -> the text to type here.
-_MEANT = {
+_MEANT_DESIGN = {
     **dict.fromkeys(("id", "ids", "cluster", "clusters"), 'psu="village" names its clusters'),
     **dict.fromkeys(("weight", "probs", "pw"), 'weights="w" names the column of weights'),
     **dict.fromkeys(("stratum", "stratas"), 'strata="region" names the strata'),
@@ -121,8 +121,8 @@ class Survey:
     def __new__(cls, *positional: Any, **named: Any) -> Survey:
         """Answer the names that svydesign has for the same."""
         for name in named:
-            if name in _MEANT:
-                raise RequestError(f"dp.Survey has no {name}=: {_MEANT[name]}")
+            if name in _MEANT_DESIGN:
+                raise RequestError(f"dp.Survey has no {name}=: {_MEANT_DESIGN[name]}")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:

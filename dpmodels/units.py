@@ -30,7 +30,7 @@ NO_PEOPLE = (
     "last visit); or fit the data itself, as in dp_ols(..., unit=...)"
 )
 #: Names that say: this is an identifier.
-_IDENTIFIER = re.compile(
+_IDENTIFIER_NAME = re.compile(
     r"(?:^|[_ .])(?:id|ids|pid|uid|uuid|guid|ssn)$|[a-z](?:Id|ID)$"
     r"|^(?:person|patient|subject|customer|user|household|respondent|participant|member)"
     r"(?:_?(?:no|nr|num|number|key|code))?$",
@@ -64,7 +64,7 @@ def unit_of(column: str) -> str:
 
 def identifier_among(names: Iterable[str]) -> str:
     """Return the first name that looks like an identifier, or an empty string."""
-    return next((name for name in names if _IDENTIFIER.search(name)), "")
+    return next((name for name in names if _IDENTIFIER_NAME.search(name)), "")
 
 
 def column_of(unit: str) -> str | None:

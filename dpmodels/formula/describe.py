@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 
-_NA = {
+_NA_MEANINGS = {
     "zero-row": "the whole row becomes zero, intercept included; n is unchanged",
     "declared": "na= of the schema where declared; otherwise the whole row becomes zero",
     "impute-midpoint": "na= of the schema, else the middle of the range or the first level",
@@ -164,7 +164,7 @@ class Description(Shown):
         out = [("Row norm bound", norms)]
         if d.response is not None:
             out.append((f"Bound on |{d.response.name}|", _num(magnitude(d.response.interval))))
-        out.append(("Missing or invalid cell", _NA[d.na]))
+        out.append(("Missing or invalid cell", _NA_MEANINGS[d.na]))
         for what in ("subset", "weights", "offset"):
             value = getattr(d, what)
             if value is not None:

@@ -190,15 +190,14 @@ class CategoryModel(Expansion):
         return min(float(norms.max()), most)
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return an eighth of the change of the linear predictor by the last step.
+        """Return the curvature error of a last step if a class is rare.
 
-        Where a class is rare the information moves with the step, as of rare events
-        (``scoring/method.md``, 5.9): half of the change in units of the class's own information.
+        The information then moves with the step, as of rare events (``scoring/method.md``, 5.9):
+        by half of the change in units of the information of the class.
         """
         square = max(float(d @ H @ d), 0.0)
         q = max(square - noise, 0.25 * square)
-        rare = 0.5 * max(1.0 - 4.0 * self.rarest, 0.0) * math.sqrt(q / self.rarest)
-        return Curved(max(0.125 * math.sqrt(square), rare))
+        return Curved(0.5 * max(1.0 - 4.0 * self.rarest, 0.0) * math.sqrt(q / self.rarest))
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,7 +420,7 @@ def _unseen_classes(fit: Fitting, N: int) -> npt.NDArray[np.bool_]:
     return np.asarray(p * N < CLASS_SEEN * first.noise.score / first.clip)
 
 
-BACKEND = Backend(plan, release, estimate, people=True)
+CHOICE_BACKEND = Backend(plan, release, estimate, people=True)
 
 
 # -- What models of categories predict: probabilities of the classes at public rows, or the class.
@@ -505,7 +504,7 @@ def _with_errors(
 
 
 _choice = functools.partial(
-    Method, name="scoring", proof="models/choice.md", backend=BACKEND,
+    Method, name="scoring", proof="models/choice.md", backend=CHOICE_BACKEND,
     needs=("delta > 0", "several passes"), relations=("replace", "add-remove"), foretells=True,
 )  # fmt: skip
 

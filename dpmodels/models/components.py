@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 CENTRE_STEP, GAP_STEP, PROJECTOR_STEP = "centres and scales", "eigengap", "projector"
-_SHARES = {CENTRE_STEP: 0.10, GAP_STEP: 0.10, PROJECTOR_STEP: 0.80}
+_PCA_SHARES = {CENTRE_STEP: 0.10, GAP_STEP: 0.10, PROJECTOR_STEP: 0.80}
 _MAX_SCALE = 50.0
 _ALLOW = 1.0 + 2.0**-20
 
@@ -88,7 +88,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     # centres and scales are proved for the relation itself; the other two go through add/remove
     mu = {
         name: math.sqrt(share) * total / (1.0 if name == CENTRE_STEP else factor)
-        for name, share in _SHARES.items()
+        for name, share in _PCA_SHARES.items()
     }
     core = math.sqrt(mu[GAP_STEP] ** 2 + mu[PROJECTOR_STEP] ** 2)
     cost = 0.2 * request.delta
@@ -96,7 +96,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     steps = tuple(
         Step(name, Gaussian(math.sqrt(share) * total), share=share,
              failure=cost if name == GAP_STEP else 0.0, reply_test=name == GAP_STEP)
-        for name, share in _SHARES.items()
+        for name, share in _PCA_SHARES.items()
     )  # fmt: skip
     detail = PcaDetail(float(request["radius"] or math.sqrt(p)), mu, factor, d1)
     return Plan.of(
@@ -179,7 +179,7 @@ def estimate(plan: Plan[PcaDetail], release: Release) -> Estimate:
     )
 
 
-BACKEND = Backend(plan, release, estimate)
+PCA_BACKEND = Backend(plan, release, estimate)
 
 
 # -- Methods of principal components, as data.
@@ -191,7 +191,7 @@ register_method(
         verb="dp_pca",
         proof="models/components.md",
         title="Projector with a tested eigengap",
-        backend=BACKEND,
+        backend=PCA_BACKEND,
         needs=("delta > 0", "two passes", "ranges"),
         relations=("replace", "add-remove"),
         inference="no",

@@ -310,7 +310,7 @@ def estimate_gptr(plan: Plan[GptrDetail], release: Release) -> Estimate:
     return Estimate(names, release.values["output"], stats={"loss_bound": bound}, notes=(note,))
 
 
-GPTR = Backend(plan_gptr, release_gptr, estimate_gptr)
+GPTR_CUSTOM = Backend(plan_gptr, release_gptr, estimate_gptr)
 
 
 # -- Methods of a user's own estimator, as data.
@@ -381,7 +381,7 @@ for _name, _more in (
             proof="models/custom.md",
             title="Generalized Propose-Test-Release"
             + (" (bound for every parameter)" if _more else ""),
-            backend=GPTR,
+            backend=GPTR_CUSTOM,
             by_rows=True,
             needs=("delta > 0", "one pass", "ranges", "a proof"),
             relations=("replace", "add-remove"),

@@ -172,7 +172,7 @@ def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
     return estimate_fit(plan, release, stats)
 
 
-SCORED = Backend(plan_scored, release_scored, estimate_scored, people=True)
+GLM_SCORED = Backend(plan_scored, release_scored, estimate_scored, people=True)
 
 
 # -- Backend of ``dp_glm(method="gptr")``: noise after a private test of the curvature.
@@ -378,7 +378,7 @@ _LINK = one_of("link", "link function; fixed by the family", "logit", "log", def
 register_method(
     scoring_method(
         "dp_glm",
-        SCORED,
+        GLM_SCORED,
         "McCullagh and Nelder (1989)",
         "models/glm.md",
         Option("family", "response family", "binomial", str, choices=tuple(FAMILIES)),
@@ -399,7 +399,7 @@ register_method(
         verb="dp_glm",
         proof="models/glm.md",
         title="Objective perturbation",
-        backend=objpert.BACKEND,
+        backend=objpert.OBJPERT_BACKEND,
         by_rows=True,
         needs=("delta > 0", "several passes"),
         relations=("replace", "add-remove"),

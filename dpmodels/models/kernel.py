@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 #: Cells of the binning grid by dimension.
-CELLS = {1: 4096, 2: 256}
+CELLS_BY_DIMENSION = {1: 4096, 2: 256}
 _WEIGHT_STEPS = 2.0**12
 _LABEL = 2.0**15
 #: Steps of a direct sum: the most that one row has at a point.
@@ -126,7 +126,7 @@ class KernelSums:
         """Return functions of exact integer sums, the same for every executor. Confidential."""
         reader, points, h = self.reader, self.points, self.h
         d = points.shape[1]
-        if d in CELLS:
+        if d in CELLS_BY_DIMENSION:
             grid = integer_sums(rows, self.design, functools.partial(grid_sums, reader=reader, d=d))
             return _of_grid(grid, points, h)
         job = functools.partial(lattice_sums, reader=reader, points=points, h=h)
@@ -206,7 +206,7 @@ def grid_sums(blocks: Iterable[Array], reader: Reader, d: int) -> Limbs:
     2^d neighbouring cells with weights that sum to 1, so its element of the kernel's RKHS is a
     convex combination of elements of norm 1: the sensitivity is unchanged. Confidential.
     """
-    cells = CELLS[d]
+    cells = CELLS_BY_DIMENSION[d]
     size = cells**d
     high, low, count = (np.zeros(size, dtype=np.int64) for _ in range(3))
     for block in blocks:
@@ -230,7 +230,7 @@ def grid_sums(blocks: Iterable[Array], reader: Reader, d: int) -> Limbs:
 def _of_grid(limbs: Limbs, points: Array, h: float) -> tuple[Array, Array]:
     """Return (N, D) at ``points`` from the sums of the cells of the grid."""
     d = points.shape[1]
-    cells, scale = CELLS[d], _WEIGHT_STEPS**d
+    cells, scale = CELLS_BY_DIMENSION[d], _WEIGHT_STEPS**d
     high, low, count = limbs
     s, c = _real(high, low, scale * _LABEL), count / scale
     centres = np.linspace(-1.0, 1.0, cells)[:, None]
@@ -602,7 +602,9 @@ def factor_of(points: Array, h: float) -> Array:
 
 def lattice_of(points: Array) -> float:
     """Return the part of a sensitivity due to the lattice of direct sums (jitter/4 is kept)."""
-    return 0.0 if points.shape[1] in CELLS else lattice_error(len(points), _JITTER / 4.0)
+    return (
+        0.0 if points.shape[1] in CELLS_BY_DIMENSION else lattice_error(len(points), _JITTER / 4.0)
+    )
 
 
 def _per_point(detail: NpregDetail, f: Array, D: Array, n: int, raw: Raw) -> tuple[Array, float]:
@@ -760,7 +762,7 @@ WAVELET = Backend(plan_wavelet, release_wavelet, estimate_wavelet)
 
 _AT = Option("at", "table of public query points; None: a grid (one or two variables)", None)
 
-_H = positive("h", "bandwidth on the [-1, 1] scale; None: 1.06 * 0.58 * n^(-1/(d+4))")
+_BANDWIDTH = positive("h", "bandwidth on the [-1, 1] scale; None: 1.06 * 0.58 * n^(-1/(d+4))")
 
 _npreg = functools.partial(
     Method, verb="dp_npreg", proof="models/kernel.md", backend=REGRESSION,
@@ -773,7 +775,7 @@ register_method(
         name="functional",
         title="Functional release",
         reference="Hall, Rinaldo, Wasserman (2013), Differential privacy for functions",
-        options=(_H, _AT, BOUNDS_SHARE),
+        options=(_BANDWIDTH, _AT, BOUNDS_SHARE),
     )
 )
 
@@ -783,7 +785,7 @@ register_method(
         title="ePTR kernel regression",
         reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 5",
         options=(
-            _H,
+            _BANDWIDTH,
             _AT,
             automatic("c0", "smallest kernel mass per row; 'auto' releases a lower bound"),
             one_of(

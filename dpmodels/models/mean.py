@@ -369,7 +369,7 @@ register_method(
         foretells=True,
         title="Mean of clipped values",
         backend=CLIPPED,
-        endings=(Ending(weights.BACKEND, weights.unweighted), Ending(PURE, impure)),
+        endings=(Ending(weights.WEIGHTED_MEAN_BACKEND, weights.unweighted), Ending(PURE, impure)),
         aside=True,
         accepts=("weights", "design"),
         needs=("one pass",),

@@ -243,7 +243,7 @@ def _of_last_stage(
     )  # fmt: skip
 
 
-PMT = Backend(plan_pmt, release_pmt, estimate_pmt, people=True)
+PMT_MOMENTS = Backend(plan_pmt, release_pmt, estimate_pmt, people=True)
 
 
 # -- Backend of ``dp_moments``: the noisy second-moment matrix of (1, x) as a separate release.
@@ -532,7 +532,7 @@ register_method(
     _moments(
         name="pmt",
         title="second moments of rows whitened by public ones",
-        backend=PMT,
+        backend=PMT_MOMENTS,
         needs=("public data", "two passes"),
         accepts=("public",),
         reference=(

@@ -174,7 +174,7 @@ def _predictor(base: Array, X: Array, offset: Array) -> Array:
     """
     total, low_part = np.zeros(X.shape[1]), offset.copy()
     for t, x in zip(base, X, strict=True):
-        t_high, x_high = (v * _SPLIT - (v * _SPLIT - v) for v in (t, x))
+        t_high, x_high = (v * _VELTKAMP - (v * _VELTKAMP - v) for v in (t, x))
         t_low, x_low = t - t_high, x - x_high
         product = t * x
         low_part += ((x_high * t_high - product) + x_high * t_low + x_low * t_high) + x_low * t_low
@@ -234,7 +234,7 @@ PASSES = 12
 #: Rows that the tolerance is planned for where their number is private.
 PRIVATE_ROWS = 2**22
 #: Splits a float into two halves of 26 bits (Dekker 1971).
-_SPLIT = 2.0**27 + 1.0
+_VELTKAMP = 2.0**27 + 1.0
 #: A step that shrinks the gradient to this part of it is followed by steps with the same Hessian.
 _FAST = 0.05
 #: A step by which F is not seen to fall must leave this part of the smallest gradient so far.

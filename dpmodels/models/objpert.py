@@ -597,4 +597,4 @@ def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
     )  # fmt: skip
 
 
-BACKEND = Backend(plan, release, estimate)
+OBJPERT_BACKEND = Backend(plan, release, estimate)

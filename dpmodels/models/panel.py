@@ -24,7 +24,7 @@ from dpmodels.proof.sets import STEPS, PairMeans
 from dpmodels.proof.statistics import Sum
 from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, Option, register_method
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
-from dpmodels.scoring.models import Beginning, Curved, LeastSquares, State
+from dpmodels.scoring.models import Beginning, LeastSquares, State
 from dpmodels.scoring.pass_plan import Pilot
 from dpmodels.scoring.rules import LINEAR_UNITS, MAX_EARLY_STEP_OF_UNITS
 from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease, release_scoring
@@ -134,10 +134,6 @@ class FixedPoisson(Expansion):
         """Return the events of a person."""
         return self.rate
 
-    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return an eighth of the change of the log rate by the last step."""
-        return Curved(0.125 * math.sqrt(max(float(d @ H @ d), 0.0) / self.rate))
-
 
 @dataclass(frozen=True, eq=False)
 class _Shares:
@@ -209,7 +205,7 @@ SHARE_OF_FIRST, SHARE_OF_AVERAGES = 0.20, 0.05
 #: Names of the steps: the first stage, and the averages.
 POOLED, AVERAGES = "pooled", "averages of residuals"
 #: Shares of the last stage, which starts near its end.
-SHARES = (0.02, 0.03, 0.05, 0.14, 0.76)
+RE_SHARES = (0.02, 0.03, 0.05, 0.14, 0.76)
 #: Residuals are clipped to this many of their released sds.
 CLIP = 2.5
 #: Largest share of the variance that intercepts are believed to have.
@@ -307,10 +303,6 @@ class Intercepts(Expansion):
     def longest(self, state: State) -> float:
         """Return two spreads of the response."""
         return MAX_EARLY_STEP_OF_UNITS * self.sd
-
-    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return none: the loss is quadratic."""
-        return Curved()
 
 
 @dataclass(frozen=True, eq=False)
@@ -424,7 +416,7 @@ class InterceptModel(UnitModel):
     mundlak: bool  # Person means are predictors too
 
     averages: ClassVar[bool] = True
-    shares: ClassVar[tuple[float, ...]] = SHARES  # type: ignore[misc]
+    shares: ClassVar[tuple[float, ...]] = RE_SHARES  # type: ignore[misc]
 
     @property
     def cells(self) -> str:  # type: ignore[override]
@@ -600,7 +592,7 @@ def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:
     )
 
 
-BACKEND = Backend(plan, release, estimate, people=True)
+PANEL_BACKEND = Backend(plan, release, estimate, people=True)
 
 
 # -- Methods of panels, as data.
@@ -621,7 +613,7 @@ for _verb, _title, _source in (
             verb=_verb,
             proof="models/panel.md",
             title=_title,
-            backend=BACKEND,
+            backend=PANEL_BACKEND,
             needs=("delta > 0", "several passes", "unit="),
             relations=("replace", "add-remove"),
             reference=f"{_source}; theory note models/panel.md",

@@ -88,7 +88,7 @@ QUANTILE = Backend(plan_quantile, release, estimate_quantile, people=True)
 
 
 #: Points of the grid, and the number of ranges of the response that it covers on either side.
-_POINTS, _WIDE = (1 << 15) + 1, 2.0
+_GRID_POINTS, _WIDE = (1 << 15) + 1, 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +120,9 @@ class Tabulated(Model):
                 "declare its range, for example bounds={'y': (0, 10)}"
             )
         half = 1.0 / float(scoring_rows(design).scale[-1])
-        grid = np.linspace(-2.0 * _WIDE, 2.0 * _WIDE, _POINTS)
+        grid = np.linspace(-2.0 * _WIDE, 2.0 * _WIDE, _GRID_POINTS)
         with np.errstate(all="ignore"):
-            first, second = loss.derivatives(half * grid, np.zeros(_POINTS), [1, 2])
+            first, second = loss.derivatives(half * grid, np.zeros(_GRID_POINTS), [1, 2])
         psi, omega = -half * np.asarray(first, float), half**2 * np.asarray(second, float)
         if not (np.isfinite(psi).all() and np.isfinite(omega).all()):
             raise RequestError(
@@ -181,7 +181,7 @@ class Tabulated(Model):
 
 
 #: Losses by name; families of the same loss beside them.
-_NAMES = (
+_LOSS_NAMES = (
     "squared", "huber", "expectile", "quantile", "median", "logistic", "poisson", "geometric",
 )  # fmt: skip
 #: Corner of the Huber loss: efficiency .95 at normal errors.
@@ -204,11 +204,12 @@ def score_of(request: Request, design: Design) -> Model:
             "of_residual=True). A function loss(y, X, theta) is minimised on a noised table: "
             "method='drcl'"
         )
-    if not isinstance(loss, str) or loss not in _NAMES:
+    if not isinstance(loss, str) or loss not in _LOSS_NAMES:
         hint = " 'hinge' needs method='drcl'." if loss == "hinge" else ""
         raise RequestError(
-            f"loss={shown(loss)} is not one of {list(_NAMES)}.{did_you_mean(str(loss), _NAMES)}"
-            f"{hint} Or give dp.IndexLoss(value, d1, d2, of_residual=True)"
+            f"loss={shown(loss)} is not one of {list(_LOSS_NAMES)}."
+            f"{did_you_mean(str(loss), _LOSS_NAMES)}{hint} "
+            "Or give dp.IndexLoss(value, d1, d2, of_residual=True)"
         )
     owners = {"k": ("huber",), "scale": ("huber",), "tau": ("quantile", "expectile")}
     defaults = {o.name: o.default for o in request.method.options}

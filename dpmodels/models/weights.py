@@ -584,6 +584,6 @@ def _by_design(
     ]
 
 
-BACKEND = Backend(
+WEIGHTED_MEAN_BACKEND = Backend(
     plan, release, estimate, title="Weighted mean of clipped values", people=True
 )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
+_CONTRAST_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 
 
 #: Adjustments for several comparisons.
@@ -165,7 +165,9 @@ class Combinations(Result):
             )
         if biased:
             notes = (*notes, inference.bias_rule(self.level))
-        return Table(columns=columns, rows=tuple(map(Row, cells)), notes=notes, layout=_LAYOUT)
+        return Table(
+            columns=columns, rows=tuple(map(Row, cells)), notes=notes, layout=_CONTRAST_LAYOUT
+        )
 
 
 def combine(

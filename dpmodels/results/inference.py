@@ -508,7 +508,7 @@ def labelled(name: str, labels: Mapping[str, str] | None) -> str:
 # -- Joint tests of a fit: Wald, F, term-wise tables. From coefficients and their covariance.
 
 
-_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
+_TEST_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 _GONE = (
     "Not tested: a coefficient of the hypothesis is too noisy at this budget. More "
     "rows, a larger ε or fewer terms would help."
@@ -719,7 +719,11 @@ class AnovaTable(Result):
         columns = (Column(left=True, width=width), Column("df", width=4), Column("chi2", width=10),
                    Column("F", width=10), Column("P>chi2", width=9))  # fmt: skip
         return Table(
-            title=self.title, columns=columns, rows=tuple(rows), notes=self.notes, layout=_LAYOUT
+            title=self.title,
+            columns=columns,
+            rows=tuple(rows),
+            notes=self.notes,
+            layout=_TEST_LAYOUT,
         )
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 #: Other names of the types, as in ``summary(fmt)``.
 _ALSO = {"markdown": "md", "latex": "tex"}
-_LAYOUT = Layout(width=0, grows=True, outer="-", mark="", wrap=True, notes=76)
+_ETABLE_LAYOUT = Layout(width=0, grows=True, outer="-", mark="", wrap=True, notes=76)
 TYPES = ("text", "md", "html", "tex", "df")
 _DEFAULT_STATS = ("nobs", "eps_delta", "relation")
 _LABELS = {
@@ -101,7 +101,11 @@ class Etable(Result):
         names = Column(left=True, width=max(16, longest + 1))
         columns = (names, *(Column(label, width=14) for label in self.fits))
         return Table(
-            title=self.title, columns=columns, rows=self.rows, notes=self.notes, layout=_LAYOUT
+            title=self.title,
+            columns=columns,
+            rows=self.rows,
+            notes=self.notes,
+            layout=_ETABLE_LAYOUT,
         )
 
     def tidy(self) -> Any:

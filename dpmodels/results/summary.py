@@ -320,7 +320,7 @@ def no_reply_page(record: Record) -> Page:
 
 #: A summary is a table like any other.
 Summary = Table
-_LAYOUT = Layout(fluid=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True, across=2)
+_SUMMARY_LAYOUT = Layout(fluid=True, gap=1, heading="Notes:", mark="[{k}] ", wrap=True, across=2)
 #: Among the statistics of a fit: share of the rows (people) that count, from a released count; it
 #: is printed if its sd is at most this.
 COMPLETE, UNSURE = "complete_share", 0.1
@@ -386,7 +386,7 @@ def build(
         else (),
         statement=f.greek(record.guarantee.statement()),
         more=further,
-        layout=_LAYOUT,
+        layout=_SUMMARY_LAYOUT,
         fmt=fmt,
         legend=legend,
     )
@@ -525,7 +525,10 @@ def _table(
     told = inference.schema_labels(record) if labels else {}
     terms = [inference.labelled(name, told) for name in est.names]
     spec = (
-        (Column(left=True, width=8, stretch=_LAYOUT.width, over=True, blocks=(0, 1)), terms),
+        (
+            Column(left=True, width=8, stretch=_SUMMARY_LAYOUT.width, over=True, blocks=(0, 1)),
+            terms,
+        ),
         column(estimates, params, 10),
         *errors,
         column(low_name, low, 7),

@@ -22,6 +22,7 @@ from dpmodels.arrays import Array
 from dpmodels.formula.design import Grid
 from dpmodels.proof.sets import STEPS, Box, ConvexHull
 from dpmodels.proof.statistics import Sum
+from dpmodels.scoring import rules
 from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.scoring.passes import (
     MATRICES,
@@ -31,17 +32,6 @@ from dpmodels.scoring.passes import (
     ScorePass,
     clipped,
     counted_lengths,
-)
-from dpmodels.scoring.rules import (
-    AT_CLIP,
-    BINS,
-    COUNT_WEIGHT,
-    DEVIANCE_POINTS,
-    EMPTY_SDS,
-    MAX_DEVIANCE,
-    MIN_AMOUNT_PART,
-    ROW_FACTOR_MAX,
-    STATISTICS_STEP,
 )
 from dpmodels.sources.summed import summed
 from dpmodels.sums.ask import Ask, Query
@@ -74,7 +64,7 @@ if TYPE_CHECKING:
 
 
 #: Lengths below this part of C are in the first bin.
-_LOWEST = 2.0 ** (0.5 * (1 - AT_CLIP))
+_LOWEST = 2.0 ** (0.5 * (1 - rules.AT_CLIP))
 
 
 def scoring_grid(design: Design) -> Grid | None:
@@ -91,7 +81,7 @@ class _Adding:
 
     def __init__(self, cells: int, signed: bool) -> None:
         self.by = {name: ByCell(cells) for name in (*MATRICES, "score", "far")}
-        self.scale, self.bins = 0, np.zeros(BINS * (1 + signed), dtype=np.int64)
+        self.scale, self.bins = 0, np.zeros(rules.BINS * (1 + signed), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +176,7 @@ class CellPass:
     def _factors(self, psi: Array, norm: Array, cells: Any) -> Array:
         """Return :meth:`ScorePass.factors`: psi, made smaller for long scores and rows."""
         score_pass, t, clip = self.one, self.tables, self.one.plan.clip
-        k = end_of_numbers(psi, ROW_FACTOR_MAX * clip, TOP)
+        k = end_of_numbers(psi, rules.ROW_FACTOR_MAX * clip, TOP)
         others = norm > clip
         others |= np.abs(k) >= TOP - 1.0
         if t.cut.any():
@@ -323,10 +313,10 @@ class Deviance:
         interval: tuple[float, float],
     ) -> Deviance:  # fmt: skip
         """Return the map for responses in a public interval."""
-        y = np.linspace(*interval, DEVIANCE_POINTS)
+        y = np.linspace(*interval, rules.DEVIANCE_POINTS)
         y = np.append(y, np.arange(max(interval[0], 0.0), min(interval[1], 4096.0) + 1.0))
         if interval[1] > 0.0:
-            least = max(interval[0], MIN_AMOUNT_PART * interval[1])
+            least = max(interval[0], rules.MIN_AMOUNT_PART * interval[1])
             y = np.append(y, np.geomspace(least, interval[1], 513))
         y = y[family.valid(y)]
         y = np.sort(y) if len(y) else np.ones(1)
@@ -336,7 +326,7 @@ class Deviance:
         ends = np.array(
             [
                 [min(interval), float(values.min()), 0.0],
-                [max(interval), float(values.max()), MAX_DEVIANCE * max(phi, 1e-6)],
+                [max(interval), float(values.max()), rules.MAX_DEVIANCE * max(phi, 1e-6)],
             ]
         )
         width = np.maximum(ends[1] - ends[0], 1e-12)
@@ -381,7 +371,9 @@ class Deviance:
         three = Box(3, radius=0.5)
         of = ConvexHull(three) if people else three
         over = _StatisticsPass(self, design, affine, people)
-        released = ask(STATISTICS_STEP, Query(Sum(of, count=COUNT_WEIGHT, count_first=True), over))
+        released = ask(
+            rules.STATISTICS_STEP, Query(Sum(of, count=rules.COUNT_WEIGHT, count_first=True), over)
+        )
         noisy = released.values
         middle, sd = self.low + self.width / 2.0, released.sd
         lift = np.vstack([sd[0] * middle, np.diag(sd[1:] * self.width)])
@@ -395,7 +387,7 @@ class Deviance:
         phi. At the mean response this determines its deviance. ``bins`` are released by the pass
         ``last``, with its scores over ``phi``.
         """
-        squares = phi * last.clip**2 / last.p * 2.0 ** (np.arange(len(bins)) - AT_CLIP + 0.5)
+        squares = phi * last.clip**2 / last.p * 2.0 ** (np.arange(len(bins)) - rules.AT_CLIP + 0.5)
         if self.family.is_event:
             each = 2.0 * np.log1p(squares)
         else:
@@ -404,7 +396,7 @@ class Deviance:
             y = np.minimum(y, float(self.low[0] + self.width[0]))
             beyond = self.family.convex(y, self.alpha) - self.family.convex(mean, self.alpha)
             each = 2.0 * (beyond - self.family.convex_slope(mean, self.alpha) * (y - mean))
-        seen = np.where(bins > EMPTY_SDS * last.noise.count, bins, 0.0)
+        seen = np.where(bins > rules.EMPTY_SDS * last.noise.count, bins, 0.0)
         seen[0] = 0.0  # open below: its rows may have any length down to 0
         above = float(seen @ np.maximum(each - self.low[2] - self.width[2], 0.0))
         return above + self._cut_near_zero(statistics)

@@ -15,38 +15,9 @@ import numpy.typing as npt
 
 from dpmodels.after.inference import BASE_BIAS, Tail, critical_value, one_way
 from dpmodels.arrays import Array
+from dpmodels.scoring import rules
 from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.scoring.passes import Released
-from dpmodels.scoring.rules import (
-    AT_CLIP,
-    BINS,
-    BULK_TAILS,
-    CLEAR_SDS,
-    CLIP_FACTOR_OF_UNITS,
-    CLIP_POWER,
-    CLIP_STEPS_OF_UNITS,
-    EVEN_PART,
-    EVEN_STRONG,
-    FALLING_TAILS,
-    FAR_CHANCE,
-    GROUP_CHANCE,
-    GROUP_EXCESS,
-    GROUP_NOISE_SDS,
-    HIDDEN_BINS,
-    MEAN_EXCESS,
-    MOVED_PART,
-    NEAR_CLEAR_SDS,
-    NEIGHBOUR_RATIOS,
-    OCTAVE_ZERO,
-    OCTAVES,
-    ONE_LENGTH_TAILS,
-    SCORE_QUANTILE,
-    TAIL_BIN_SDS,
-    TAIL_BIN_SDS_OF_PEOPLE,
-    UNITS_POLICY,
-    UNSEEN_TAIL_PART,
-    UNSEEN_TAIL_SDS,
-)
 
 # -- How far scores lie beyond the clip, from their released histogram. It reads no row.
 #
@@ -60,9 +31,9 @@ from dpmodels.scoring.rules import (
 Grid = tuple[tuple[float, float, int], tuple[float, float, int]]
 
 #: The first bin of the tail: C / 2.8.
-_FIRST = AT_CLIP - 3
+_TAIL_FIRST = rules.AT_CLIP - 3
 #: A bin holds lengths about its geometric middle, in units of C; the last is open.
-_MIDDLES = 2.0 ** ((np.arange(BINS - _FIRST) + _FIRST - AT_CLIP + 0.5) / 2.0)
+_MIDDLES = 2.0 ** ((np.arange(rules.BINS - _TAIL_FIRST) + _TAIL_FIRST - rules.AT_CLIP + 0.5) / 2.0)
 _BEYOND = np.where(_MIDDLES > 1.0, _MIDDLES - 1.0, 0.0)
 
 
@@ -86,9 +57,9 @@ def overflow(
     ``radius``, in units of C. ``unimodal``: most long scores are of one length; ``apart``: bins
     beyond C that stand far above the curve count in full.
     """
-    counts = np.asarray(bins[_FIRST:], dtype=float)
-    grid = ONE_LENGTH_TAILS if unimodal else FALLING_TAILS
-    mean, error, seen = _tail(counts, sd, grid, _BEYOND, TAIL_BIN_SDS if apart else math.inf)
+    counts = np.asarray(bins[_TAIL_FIRST:], dtype=float)
+    grid = rules.ONE_LENGTH_TAILS if unimodal else rules.FALLING_TAILS
+    mean, error, seen = _tail(counts, sd, grid, _BEYOND, rules.TAIL_BIN_SDS if apart else math.inf)
     squares = np.zeros(len(counts))
     if math.isfinite(radius):
         squares = np.maximum(_MIDDLES**2 - radius**2, 0.0)
@@ -126,7 +97,7 @@ def _tail(
     # what bins beyond C, one or two together, hold more than the curve and its noise
     excess, noise = counts - curve, np.sqrt(sd * sd + curve)
     far = np.zeros_like(excess)
-    for i in range(AT_CLIP - _FIRST, len(excess)):
+    for i in range(rules.AT_CLIP - _TAIL_FIRST, len(excess)):
         for j in (i + 1, i + 2):
             size = math.sqrt(float(np.sum(noise[i:j] ** 2)))
             if j <= len(excess) and float(np.sum(excess[i:j])) > apart * size:
@@ -143,8 +114,8 @@ def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
     ``counts`` are released counts of half octaves of the upper tail, with C in the fourth;
     ``beyond``: excess that a unit of each adds.
     """
-    counts, apart = np.asarray(counts, dtype=float), TAIL_BIN_SDS_OF_PEOPLE
-    mean, error, _ = _tail(counts, sd, BULK_TAILS, beyond, apart)
+    counts, apart = np.asarray(counts, dtype=float), rules.TAIL_BIN_SDS_OF_PEOPLE
+    mean, error, _ = _tail(counts, sd, rules.BULK_TAILS, beyond, apart)
     return mean, error
 
 
@@ -157,9 +128,9 @@ def tail_weight(bins: Array, clip: float, sd: float) -> float:
     h1, h2 are the two half octaves below C and h3 the one above, r the released ratio of
     neighbours: ``t = .35 C max(0, ((h2 r + h3)/2 - r sd)/(1 - r))``.
     """
-    h1, h2, h3 = (max(float(bins[AT_CLIP + i]), 0.0) for i in (-2, -1, 0))
-    r = min(max((h2 + h3) / max(h1 + h2, sd), NEIGHBOUR_RATIOS[0]), NEIGHBOUR_RATIOS[1])
-    return MOVED_PART * clip * max(0.0, ((h2 * r + h3) / 2.0 - r * sd) / (1.0 - r))
+    h1, h2, h3 = (max(float(bins[rules.AT_CLIP + i]), 0.0) for i in (-2, -1, 0))
+    r = min(max((h2 + h3) / max(h1 + h2, sd), rules.NEIGHBOUR_RATIOS[0]), rules.NEIGHBOUR_RATIOS[1])
+    return rules.MOVED_PART * clip * max(0.0, ((h2 * r + h3) / 2.0 - r * sd) / (1.0 - r))
 
 
 def tail_of(released: Released, plan: PassPlan) -> Tail:
@@ -175,16 +146,16 @@ def tail_of(released: Released, plan: PassPlan) -> Tail:
     if plan.of_weights and plan.mu_far:
         # Tails of weights are longer than the curve's: single rows lie many C out, too few for a
         # count to show. Where few rows come near C none is taken to be beyond.
-        below = bins[AT_CLIP - 4 : AT_CLIP]
+        below = bins[rules.AT_CLIP - 4 : rules.AT_CLIP]
         count_below = max(float(np.sum(below)) - 2.0 * sd * math.sqrt(len(below)), 0.0)
-        unseen = plan.clip * min(UNSEEN_TAIL_SDS * sd, UNSEEN_TAIL_PART * count_below)
+        unseen = plan.clip * min(rules.UNSEEN_TAIL_SDS * sd, rules.UNSEEN_TAIL_PART * count_below)
     if released.signed is not None:
         # The part beyond .71 C that has one sign; noise counts as one sign. The even part moves
         # nothing, but counts in part if mu n is small.
-        counts, net = bins[AT_CLIP - 1 :], released.signed[AT_CLIP - 1 :]
+        counts, net = bins[rules.AT_CLIP - 1 :], released.signed[rules.AT_CLIP - 1 :]
         by_noise = sd * math.sqrt(len(counts))
         net_sum, total = abs(float(np.sum(net))), float(np.sum(counts))
-        even = EVEN_PART * min(1.0, EVEN_STRONG / plan.strength)
+        even = rules.EVEN_PART * min(1.0, rules.EVEN_STRONG / plan.strength)
         one_sided = even + min(1.0, (net_sum + by_noise) / max(total, by_noise))
     return Tail(
         near / n, plan.clip * excess.total / n, plan.clip * excess.error / n, one_sided,
@@ -209,7 +180,7 @@ class LongScores:
         """Return the part of E above its noise: ``(1 - chi2_.99(r) sd^2/|E|^2)+``."""
         from scipy.special import chdtri
 
-        least = float(chdtri(len(self.towards), FAR_CHANCE)) * self.sd**2
+        least = float(chdtri(len(self.towards), rules.FAR_CHANCE)) * self.sd**2
         return max(0.0, 1.0 - least / max(float(self.towards @ self.towards), 1e-300))
 
     @property
@@ -239,9 +210,9 @@ class LongScores:
 
         directions = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
         counts = directions @ ((1.0 - self.part) * self.towards)
-        above = np.maximum(np.abs(counts) - GROUP_NOISE_SDS * self.sd, 0.0)
-        allowed = GROUP_EXCESS * np.copysign(above, counts)
-        threshold = -float(ndtri(GROUP_CHANCE / (2.0 * max(len(rows), 1)))) * self.sd
+        above = np.maximum(np.abs(counts) - rules.GROUP_NOISE_SDS * self.sd, 0.0)
+        allowed = rules.GROUP_EXCESS * np.copysign(above, counts)
+        threshold = -float(ndtri(rules.GROUP_CHANCE / (2.0 * max(len(rows), 1)))) * self.sd
         moved = self.clip * directions * counts[:, None]
         return moved, self.clip * directions * allowed[:, None], np.abs(counts) > threshold
 
@@ -250,9 +221,9 @@ def long_scores(released: Released, plan: PassPlan) -> LongScores:
     """Return which way scores beyond C point; their mean length is read off the histogram."""
     assert released.far is not None and released.bins is not None
     total = overflow(released.bins, plan.count, apart=True).total
-    many = float(np.sum(np.maximum(released.bins[AT_CLIP:], 0.0)))
-    low, high = MEAN_EXCESS
-    beyond = min(max(total / max(many, GROUP_NOISE_SDS * plan.count), low), high)
+    many = float(np.sum(np.maximum(released.bins[rules.AT_CLIP:], 0.0)))
+    low, high = rules.MEAN_EXCESS
+    beyond = min(max(total / max(many, rules.GROUP_NOISE_SDS * plan.count), low), high)
     return LongScores(released.far, plan.noise.far, plan.clip, beyond)
 
 
@@ -272,7 +243,7 @@ def clear_bins(counts: Array, sd: float) -> Array:
     chance, but seldom one next to a clear run.
     """
     runs = np.convolve(counts, np.ones(3), mode="same")
-    grown, near_clear = runs > CLEAR_SDS * sd, runs > NEAR_CLEAR_SDS * sd
+    grown, near_clear = runs > rules.CLEAR_SDS * sd, runs > rules.NEAR_CLEAR_SDS * sd
     for _ in range(len(counts)):
         wider = grown | (near_clear & (np.convolve(grown, np.ones(3), mode="same") > 0.0))
         if (wider == grown).all():
@@ -297,13 +268,13 @@ def mean_square(counts: Array, sd: float, up_to: float) -> tuple[float, float]:
     """
     clear = clear_bins(counts, sd)
     if not float(clear.sum()) > 0.0:
-        at = int(np.argmax(np.convolve(counts, np.ones(HIDDEN_BINS), mode="same")))
+        at = int(np.argmax(np.convolve(counts, np.ones(rules.HIDDEN_BINS), mode="same")))
         clear = np.zeros_like(counts)
-        near = slice(max(at - HIDDEN_BINS // 2, 0), at + HIDDEN_BINS // 2 + 1)
+        near = slice(max(at - rules.HIDDEN_BINS // 2, 0), at + rules.HIDDEN_BINS // 2 + 1)
         clear[near] = np.maximum(counts[near], 0.0)
     total = max(float(clear.sum()), 1e-300)
     below = np.clip(up_to * total - (np.cumsum(clear) - clear), 0.0, clear)
-    middle = _MIDDLE * 2.0 ** (np.arange(OCTAVES) - OCTAVE_ZERO)
+    middle = _MIDDLE * 2.0 ** (np.arange(rules.OCTAVES) - rules.OCTAVE_ZERO)
     return float(below @ middle / below.sum()), total
 
 
@@ -317,36 +288,38 @@ class Lengths:
     @functools.cached_property
     def square(self) -> float:
         """Mean squared length of all units, or the least possible value if noise hides all."""
-        square, count = mean_square(without_rounding(self.counts), self.sd, SCORE_QUANTILE)
+        square, count = mean_square(without_rounding(self.counts), self.sd, rules.SCORE_QUANTILE)
         total = max(float(np.sum(self.counts)), count, 1.0)
-        return max(square * count / total, 2.0**-OCTAVE_ZERO)
+        return max(square * count / total, 2.0**-rules.OCTAVE_ZERO)
 
     def overflow(self, clip: float) -> tuple[float, float]:
         """Return ``(sum (|s| - C)_+, its error)`` by a curve through the upper tail."""
-        at = 2.0 * math.log2(clip) + OCTAVE_ZERO  # the bin that holds C, as a real number
-        first = int(np.clip(math.floor(at) - 3, 0, OCTAVES - 4))
-        last = min(first + 9, OCTAVES)
+        at = 2.0 * math.log2(clip) + rules.OCTAVE_ZERO  # the bin that holds C, as a real number
+        first = int(np.clip(math.floor(at) - 3, 0, rules.OCTAVES - 4))
+        last = min(first + 9, rules.OCTAVES)
         middles = 2.0 ** ((np.arange(first, last) + 0.5 - at) / 2.0)
         counts = np.array(self.counts[first:last])
         beyond = clear_bins(self.counts, self.sd)[last:]
         mean, error = tail_curve(counts, self.sd, np.maximum(middles - 1.0, 0.0))
         if beyond.any():  # longer still, and out of the noise
-            far = 2.0 ** ((np.arange(last, OCTAVES) + 0.5 - at) / 2.0) - 1.0
+            far = 2.0 ** ((np.arange(last, rules.OCTAVES) + 0.5 - at) / 2.0) - 1.0
             mean += float(beyond @ far)
             error = math.hypot(error, self.sd * float(np.linalg.norm(far[beyond > 0.0])))
         return mean * clip, error * clip
 
     def squares(self, clip: float, radius: float) -> float:
         """Return ``sum (min(|s|, C)^2 - R^2)_+``: the excess of clipped squared scores over R^2."""
-        square = _MIDDLE * 2.0 ** (np.arange(OCTAVES) - OCTAVE_ZERO)
+        square = _MIDDLE * 2.0 ** (np.arange(rules.OCTAVES) - rules.OCTAVE_ZERO)
         excess = np.maximum(np.minimum(square, clip * clip) - radius * radius, 0.0)
         return max(float(self.counts @ excess), 0.0)
 
 
 def first_clip(p: int, mu_score: float, N: float, square: float) -> float:
     """Return ``C_0 = max(1.5 sqrt p, .30 (mu_s N)^.45) sqrt(m2/p)``."""
-    least = UNITS_POLICY.clip * math.sqrt(p)
-    return max(least, CLIP_FACTOR_OF_UNITS * (mu_score * N) ** CLIP_POWER) * math.sqrt(square / p)
+    least = rules.UNITS_POLICY.clip * math.sqrt(p)
+    return max(least, rules.CLIP_FACTOR_OF_UNITS * (mu_score * N) ** rules.CLIP_POWER) * math.sqrt(
+        square / p
+    )
 
 
 def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
@@ -357,7 +330,9 @@ def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
     ``se cv(max(.35 nu, o)/se)``, ``se^2 = 1/N + nu^2``. Post-processing of the histogram.
     """
     unit = math.sqrt(lengths.square / p)
-    grid = first_clip(p, mu_score, N, lengths.square) * 2.0 ** (np.array(CLIP_STEPS_OF_UNITS) / 4.0)
+    grid = first_clip(p, mu_score, N, lengths.square) * 2.0 ** (
+        np.array(rules.CLIP_STEPS_OF_UNITS) / 4.0
+    )
     noise = 2.0 * grid / (mu_score * N) / unit
     beyond = np.array([lengths.overflow(float(c))[0] for c in grid])
     over = beyond / (N * unit)

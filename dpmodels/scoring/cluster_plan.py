@@ -19,23 +19,7 @@ from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import ClusterGram, ClusterTotals
-from dpmodels.scoring.rules import (
-    CLIP_POWER,
-    CLUSTER_CLIP_FACTOR,
-    CLUSTER_COUNT_SHARE,
-    CLUSTER_NOISE,
-    CLUSTER_NOISE_AVERAGED,
-    CLUSTER_NOISE_AVERAGED_MAX,
-    CLUSTER_NOISE_HIGH,
-    CLUSTER_NOISE_MAX,
-    CLUSTER_NOISE_OF_PEOPLE,
-    CLUSTER_SHARE,
-    CLUSTER_SHARE_AVERAGED,
-    MIN_CLUSTER_CLIP,
-    PAIRS_NOISE,
-    TOTALS_NOISE,
-    TOTALS_SHARE,
-)
+from dpmodels.scoring import rules
 from dpmodels.survey import LEAST, Frame
 
 if TYPE_CHECKING:
@@ -85,7 +69,7 @@ class ClusterPlan:
     people: bool = False  # Units are people, who may have rows in several clusters
     # Allowed noise of J over that of a fit, if J is averaged afterwards.
     loose: float = 1.0
-    part: float = CLUSTER_SHARE  # Share of J
+    part: float = rules.CLUSTER_SHARE  # Share of J
 
     @classmethod
     def of(
@@ -109,15 +93,15 @@ class ClusterPlan:
                 "with unit= the number of clusters must be declared, psus=<number>: one person may "
                 "be the only one of any number of clusters, so it is not bought"
             )
-        part = CLUSTER_SHARE_AVERAGED if averaged else CLUSTER_SHARE
+        part = rules.CLUSTER_SHARE_AVERAGED if averaged else rules.CLUSTER_SHARE
         plan = cls(
             sample, mu * math.sqrt(part),
-            0.0 if declared else mu * math.sqrt(CLUSTER_COUNT_SHARE), 0.0,
+            0.0 if declared else mu * math.sqrt(rules.CLUSTER_COUNT_SHARE), 0.0,
             n, relation, tuple(chains), people,
-            min(CLUSTER_NOISE_AVERAGED * size**0.25, CLUSTER_NOISE_AVERAGED_MAX)
+            min(rules.CLUSTER_NOISE_AVERAGED * size**0.25, rules.CLUSTER_NOISE_AVERAGED_MAX)
             if averaged else 1.0, part,
         )  # fmt: skip
-        return plan._centred(mu * math.sqrt(TOTALS_SHARE), size)
+        return plan._centred(mu * math.sqrt(rules.TOTALS_SHARE), size)
 
     def _centred(self, mu: float, size: int) -> ClusterPlan:
         """Return the plan with means of strata taken out: in pairs, by totals, or not at all.
@@ -127,7 +111,7 @@ class ClusterPlan:
         """
         frame = self.frame
         if frame.pairs:
-            if self.radii(size).ratio <= PAIRS_NOISE * self.loose:
+            if self.radii(size).ratio <= rules.PAIRS_NOISE * self.loose:
                 return self
             sample = replace(self.sample, frame=replace(frame, labelled=False))
             return replace(self, sample=sample)._centred(mu, size)
@@ -135,7 +119,7 @@ class ClusterPlan:
             return self
         centred = replace(self.sample, frame=replace(frame, totals=True))
         plan = replace(self, sample=centred, totals=mu)
-        return plan if plan.blurred(size) <= TOTALS_NOISE else self
+        return plan if plan.blurred(size) <= rules.TOTALS_NOISE else self
 
     @property
     def centring(self) -> str:
@@ -150,18 +134,21 @@ class ClusterPlan:
     @property
     def share(self) -> float:
         """Part of mu^2."""
-        count = CLUSTER_COUNT_SHARE if self.count else 0.0
-        return self.part + (count + (TOTALS_SHARE if self.totals else 0.0))
+        count = rules.CLUSTER_COUNT_SHARE if self.count else 0.0
+        return self.part + (count + (rules.TOTALS_SHARE if self.totals else 0.0))
 
     @property
     def steps(self) -> tuple[LedgerStep, ...]:
         """Entries of the ledger, with their shares of mu^2."""
         out = []
         if self.count:
-            out.append(LedgerStep("clusters", Gaussian(self.count), share=CLUSTER_COUNT_SHARE))
+            out.append(
+                LedgerStep("clusters", Gaussian(self.count), share=rules.CLUSTER_COUNT_SHARE)
+            )
         k = len(self.chains)
         parts = [
-            ("cluster scores", self.mu, self.part), ("stratum totals", self.totals, TOTALS_SHARE),
+            ("cluster scores", self.mu, self.part),
+            ("stratum totals", self.totals, rules.TOTALS_SHARE),
         ]  # fmt: skip
         for label in self.chains:
             for name, mu, share in parts:
@@ -187,13 +174,13 @@ class ClusterPlan:
         ratio = self.printed(p).get("noise of errors by cluster", 0.0)
         # over the size of J where rows of one cluster have nothing in common: its smallest
         alone = ratio * self.radii(p).guess if ratio else 0.0
-        most, clauses = CLUSTER_NOISE_HIGH * self.loose, []
+        most, clauses = rules.CLUSTER_NOISE_HIGH * self.loose, []
         if ratio > most:
             clauses.append(f"about {ratio:.2g} of their size (above {most:.2g})")
-        if alone > CLUSTER_NOISE_MAX:
+        if alone > rules.CLUSTER_NOISE_MAX:
             clauses.append(
                 f"about {alone:.2g} of it where rows of one cluster have little in common (above "
-                f"{CLUSTER_NOISE_MAX:g})"
+                f"{rules.CLUSTER_NOISE_MAX:g})"
             )
         if not clauses:
             return ()
@@ -209,7 +196,10 @@ class ClusterPlan:
         for factor in (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0):
             then = replace(self, mu=self.mu * factor).radii(p)
             steady = then.noise * self.frame.correction
-            if then.ratio <= CLUSTER_NOISE_HIGH * self.loose and steady <= CLUSTER_NOISE_MAX:
+            if (
+                then.ratio <= rules.CLUSTER_NOISE_HIGH * self.loose
+                and steady <= rules.CLUSTER_NOISE_MAX
+            ):
                 return f"about {factor:g} times as much would do"
         return "no budget that is usual would do: there are too few clusters"
 
@@ -233,7 +223,9 @@ class ClusterPlan:
             p, self.n, total, self.each, self.relation, icc=survey.icc, pairs=pairs,
             people=self.people,
             noise=(
-                CLUSTER_NOISE_OF_PEOPLE if self.people and not pairs else CLUSTER_NOISE * self.loose
+                rules.CLUSTER_NOISE_OF_PEOPLE
+                if self.people and not pairs
+                else rules.CLUSTER_NOISE * self.loose
             ),
         )  # fmt: skip
 
@@ -343,12 +335,14 @@ def totals_statistic(
 
 def clip_of(p: int, n: int, mu: float) -> float:
     """Return C from public numbers. It does not depend on the number of clusters."""
-    return math.sqrt(p) * max(MIN_CLUSTER_CLIP, CLUSTER_CLIP_FACTOR * (mu * n) ** CLIP_POWER)
+    return math.sqrt(p) * max(
+        rules.MIN_CLUSTER_CLIP, rules.CLUSTER_CLIP_FACTOR * (mu * n) ** rules.CLIP_POWER
+    )
 
 
 def radii(
     p: int, n: int, clusters: float, mu: float, relation: str, *, icc: float, pairs: bool = False,
-    people: bool = False, noise: float = CLUSTER_NOISE,
+    people: bool = False, noise: float = rules.CLUSTER_NOISE,
 ) -> Radii:  # fmt: skip
     """Return the radii, by public numbers.
 
@@ -362,7 +356,7 @@ def radii(
     C = clip_of(p, n, mu)
     low, high = 2.0 * math.sqrt(p * m * tau), 2.0 * m * math.sqrt(p)
     room = tau * mu * n / (4.0 * C)
-    B = max(low, min(CLUSTER_NOISE * room, high), min(noise * room, high, 2.0 * low), C)
+    B = max(low, min(rules.CLUSTER_NOISE * room, high), min(noise * room, high, 2.0 * low), C)
     B *= math.sqrt(2.0) if pairs else 1.0
     B = max(B, C)
     noiseless = Radii(C, B, 0.0, tau)

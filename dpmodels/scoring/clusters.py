@@ -19,21 +19,10 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Clusters
+from dpmodels.scoring import rules
 from dpmodels.scoring.cluster_plan import ClusterPlan, Radii, clip_of, statistic, totals_statistic
 from dpmodels.scoring.models import floored, roots, shrunk
 from dpmodels.scoring.passes import ScorePass
-from dpmodels.scoring.rules import (
-    CLUSTER_NOISE_MAX,
-    DESIGN_EFFECT_SDS,
-    EXACT_COLUMNS,
-    GRAIN,
-    MAX_SCORE_GRAINS,
-    MIN_DESIGN_EFFECT,
-    MIN_RELEASED_CLUSTERS,
-    ROUNDED_DOWN,
-    SEEN_CLUSTERS,
-    WAITING_LABELS,
-)
 from dpmodels.scoring.unit_passes import Local
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import summed
@@ -144,8 +133,8 @@ class ClusterSums:
 
 def add_products(total: ExactSum, z: Array) -> None:
     """Add ``z z'`` of integers of at most 2^20, in blocks of columns whose sums are exact."""
-    for first in range(0, z.shape[1], EXACT_COLUMNS):
-        total.add(cross_product(z[:, first : first + EXACT_COLUMNS]))
+    for first in range(0, z.shape[1], rules.EXACT_COLUMNS):
+        total.add(cross_product(z[:, first : first + rules.EXACT_COLUMNS]))
 
 
 def coarse_of(radii: Radii) -> int:
@@ -247,7 +236,7 @@ class ClusterPasses:
                 labelled = distinct > 0.0
                 labels.append(distinct[labelled])
                 sums.append(total[:, :, labelled])
-                if sum(map(len, labels[1:])) > WAITING_LABELS + len(labels[0]):
+                if sum(map(len, labels[1:])) > rules.WAITING_LABELS + len(labels[0]):
                     one_of, all_of = together(labels, sums)
                     labels, sums = [one_of], [all_of]
         one_of, all_of = together(labels, sums)
@@ -293,7 +282,7 @@ class ClusterRelease:
 
     def determined(self, chain: int) -> bool:
         """Return whether J exceeds its noise. Otherwise errors are upper bounds."""
-        return not self.few and self.noise(chain) <= CLUSTER_NOISE_MAX
+        return not self.few and self.noise(chain) <= rules.CLUSTER_NOISE_MAX
 
     def meat(self, chain: int, of_rows: Array) -> Array:
         """Return J per row, shrunk by the spread that noise explains, and at least that of rows.
@@ -306,10 +295,10 @@ class ClusterRelease:
         root, back = roots(of_rows)
         if not self.determined(chain):
             sd = self.noise_sd * float(np.linalg.norm(back @ back))
-            trace = float(np.trace(back @ J @ back)) + DESIGN_EFFECT_SDS * sd
-            return of_rows * max(trace - MIN_DESIGN_EFFECT * (len(J) - 1.0), 1.0)
+            trace = float(np.trace(back @ J @ back)) + rules.DESIGN_EFFECT_SDS * sd
+            return of_rows * max(trace - rules.MIN_DESIGN_EFFECT * (len(J) - 1.0), 1.0)
         J = shrunk(J, self.noise_sd, len(J))
-        return np.asarray(root @ floored(back @ J @ back, MIN_DESIGN_EFFECT) @ root)
+        return np.asarray(root @ floored(back @ J @ back, rules.MIN_DESIGN_EFFECT) @ root)
 
 
 def release_clusters(
@@ -331,7 +320,9 @@ def release_clusters(
     total, few = frame.survey.total, False
     if plan.count:
         count = ask("clusters", Query(Clusters(), over, ClusterSums.count))
-        few = float(count.values[0]) < MIN_RELEASED_CLUSTERS + SEEN_CLUSTERS * float(count.sd[0])
+        few = float(count.values[0]) < rules.MIN_RELEASED_CLUSTERS + rules.SEEN_CLUSTERS * float(
+            count.sd[0]
+        )
         total = max(float(count.values[0]), float(LEAST))
     radii = plan.radii(r, total)
     out = []
@@ -400,7 +391,7 @@ class PersonScores:
     def of_rows(self, block: BlockOfPeople, factor: Array) -> Array:
         """Return the scores of rows (r, m) times their factors, in steps of ``GRAIN``."""
         score = mapped(self.root, self.local.expand(block).score)
-        return np.rint(score * (factor / GRAIN))
+        return np.rint(score * (factor / rules.GRAIN))
 
 
 def parts_of(
@@ -428,13 +419,15 @@ def within(parts: Array, many: Index, clip: float, slack: float) -> Array:
     largest amount that rounding of a cluster's scaled sum adds to the distance of two sums. It is
     subtracted from C for each part. A person with too many parts adds nothing.
     """
-    size = lengths(parts) * GRAIN
+    size = lengths(parts) * rules.GRAIN
     starts = np.cumsum(many) - many
     length = np.add.reduceat(size, starts)
-    room = np.maximum(clip - many * slack, 0.0) * ROUNDED_DOWN
+    room = np.maximum(clip - many * slack, 0.0) * rules.ROUNDED_DOWN
     factor = np.minimum(np.divide(room, length, out=np.ones_like(length), where=length > 0.0), 1.0)
-    factor = np.where(np.isfinite(length) & (length < MAX_SCORE_GRAINS * GRAIN), factor, 0.0)
-    share = np.repeat(factor * (GRAIN * STEPS / clip * SHRINK), many)
+    factor = np.where(
+        np.isfinite(length) & (length < rules.MAX_SCORE_GRAINS * rules.GRAIN), factor, 0.0
+    )
+    share = np.repeat(factor * (rules.GRAIN * STEPS / clip * SHRINK), many)
     coordinates = np.where(np.isfinite(parts), parts, 0.0) * share
     return np.asarray(towards_zero(coordinates))
 

@@ -17,14 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.scoring.rules import (
-    ALIASED_PART,
-    BOX_POINTS,
-    DEPENDENT_PART,
-    MIN_NARROWED_EIGENVALUE,
-    RESPONSE_UNIT,
-    UNIDENTIFIED_PART,
-)
+from dpmodels.scoring import rules
 from dpmodels.sums.rowmap import UnitScale, unit_rows
 from dpmodels.variables import Levels, Text, Variable
 
@@ -42,7 +35,8 @@ class Coordinates:
     identified: npt.NDArray[np.bool_]
     # (r,): public fit about which the start is fitted, for u, in units of the unit response.
     centre: Array
-    response: float = RESPONSE_UNIT  # The start uses as response ``response (y - u'centre)``
+    # The start uses as response ``response (y - u'centre)``.
+    response: float = rules.RESPONSE_UNIT
     # (r,): a with ``a'u = 1`` in every complete row, or None without a constant.
     constant: Array | None = None
     offset: int | None = None  # Row of the block that the start subtracts from the response
@@ -202,7 +196,7 @@ def _rounded(W0: Array, M: Array, constant: Array | None) -> Array:
     narrow, left = _by_column(M[np.ix_(used, used)], cell)
     inverse = np.linalg.inv(W)
     values, vectors = np.linalg.eigh(_by_column(inverse @ inverse.T, cell)[1])
-    L = (vectors / np.sqrt(np.maximum(values, ALIASED_PART * values[-1]))) @ vectors.T
+    L = (vectors / np.sqrt(np.maximum(values, rules.ALIASED_PART * values[-1]))) @ vectors.T
     values, vectors = np.linalg.eigh(L @ left @ L)
     out = np.zeros((r, p))
     out[:, used] = (vectors / _floored_roots(values)) @ vectors.T @ L @ narrow
@@ -216,12 +210,14 @@ def _by_column(M: Array, cell: Array | None) -> tuple[Array, Array]:
         T -= np.outer(np.where(np.abs(cell) > 1e-9, 0.0, M @ cell), cell)
     left = T @ M @ T.T
     size = np.sqrt(np.maximum(np.diag(left), 0.0))
-    size[size <= ALIASED_PART * size.max()] = 1.0  # a column of zeros
+    size[size <= rules.ALIASED_PART * size.max()] = 1.0  # a column of zeros
     return T / size[:, None], left / np.outer(size, size)
 
 
 def _floored_roots(values: Array) -> Array:
-    return np.asarray(np.sqrt(np.maximum(values, MIN_NARROWED_EIGENVALUE * float(values[-1]))))
+    return np.asarray(
+        np.sqrt(np.maximum(values, rules.MIN_NARROWED_EIGENVALUE * float(values[-1])))
+    )
 
 
 def constant_direction(design: Design, unit: UnitScale, W0: Array) -> Array | None:
@@ -284,7 +280,9 @@ def _constant_columns(design: Design) -> Array | None:
     largest = np.abs(z).max(axis=1)
     size = np.where(largest > 0.0, largest, 1.0)  # a column of zeros has no part in it
     z = z / size[:, None]
-    v = np.linalg.pinv(z @ z.T / z.shape[1], rcond=ALIASED_PART, hermitian=True) @ z.mean(axis=1)
+    v = np.linalg.pinv(z @ z.T / z.shape[1], rcond=rules.ALIASED_PART, hermitian=True) @ z.mean(
+        axis=1
+    )
     v = np.where(largest > 0.0, np.round(v, 9) + 0.0, 0.0)
     return v / size if float(np.abs(v @ z - 1.0).max()) < 1e-6 else None
 
@@ -324,7 +322,7 @@ def inverse_root(M: Array, unit: UnitScale) -> tuple[Array, npt.NDArray[np.bool_
     excludes is constant after centring, but the intercept is identified all the same.)
     """
     values, vectors = np.linalg.eigh(M)
-    keep = values > ALIASED_PART * max(float(values[-1]), 0.0)
+    keep = values > rules.ALIASED_PART * max(float(values[-1]), 0.0)
     if keep.all():
         return (vectors / np.sqrt(values)) @ vectors.T, np.ones(len(M), dtype=bool)
     W0 = (vectors[:, keep] / np.sqrt(values[keep])).T
@@ -335,7 +333,7 @@ def inverse_root(M: Array, unit: UnitScale) -> tuple[Array, npt.NDArray[np.bool_
     moved = of_columns(unit, len(M)).back()[0] @ vectors[:, ~keep]
     moved /= np.abs(unit.scale[: len(M), None])  # over half ranges, so without a unit
     moved /= np.maximum(np.linalg.norm(moved, axis=0), 1e-300)
-    return np.ascontiguousarray(W0), np.sum(moved**2, axis=1) <= UNIDENTIFIED_PART
+    return np.ascontiguousarray(W0), np.sum(moved**2, axis=1) <= rules.UNIDENTIFIED_PART
 
 
 def _independent(M: Array) -> npt.NDArray[np.intp]:
@@ -345,7 +343,7 @@ def _independent(M: Array) -> npt.NDArray[np.intp]:
         left = float(M[j, j])
         if basis:
             left -= float(M[j, basis] @ np.linalg.solve(M[np.ix_(basis, basis)], M[basis, j]))
-        if left > DEPENDENT_PART * max(float(M[j, j]), 1e-300):
+        if left > rules.DEPENDENT_PART * max(float(M[j, j]), 1e-300):
             basis.append(j)
     return np.array(basis, dtype=np.intp)
 
@@ -385,7 +383,7 @@ def _box_block(
     ``unknown``: the range of a variable without a declared one.
     """
     variables = design.kinds
-    least, a_column, most = BOX_POINTS
+    least, a_column, most = rules.BOX_POINTS
     m = min(max(least, a_column * design.p), most)
     # by name, not by place: a formula with its terms in another order has the same points
     table = {

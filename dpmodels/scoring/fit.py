@@ -24,6 +24,7 @@ from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, enough_rows
 from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, widen_ranges
 from dpmodels.records import OPEN_ENDS, USABLE_ROWS, Estimate, Release, Request
+from dpmodels.scoring import rules
 from dpmodels.scoring.clip import long_scores
 from dpmodels.scoring.cluster_plan import Paid
 from dpmodels.scoring.coordinates import empty_columns, most_root, unweighted
@@ -47,18 +48,6 @@ from dpmodels.scoring.notes import (
     wide_for_rows,
 )
 from dpmodels.scoring.rows import ROWS
-from dpmodels.scoring.rules import (
-    GROUP_MOVE,
-    LOGITS,
-    MIN_ERROR_PART,
-    RESPONSE_SPREAD_OF_UNITS,
-    SEPARATED_EFFECT,
-    SEPARATED_UNCONVERGED,
-    SEPARATED_UNCONVERGED_OF_PEOPLE,
-    START_SPREAD,
-    START_SPREAD_SEEN,
-    UNCONVERGED_SDS,
-)
 from dpmodels.scoring.run import (
     Fitting,
     ModelSpec,
@@ -271,7 +260,7 @@ def estimate_fit(
             phi = fit.before.phi
             least = max(phi * inference.variance(constant), 1e-12 * phi)
             seen, most = (variance / least for variance in fit.before.seen)
-        larger = min(max(MIN_ERROR_PART**2 * seen, 1.0), START_SPREAD)
+        larger = min(max(rules.MIN_ERROR_PART**2 * seen, 1.0), rules.START_SPREAD)
         inference = replace(inference, sampling=larger * inference.sampling)
         stopped = one_group = np.zeros(len(T), dtype=bool)
         if fit.public is not None:
@@ -298,8 +287,10 @@ def estimate_fit(
                 float(coordinates.unit.scale[-1]), constant,
             )
         )  # fmt: skip
-        wide = people and _beside_places(fit, inference) > RESPONSE_SPREAD_OF_UNITS
-        cut.append(np.full(len(T), wide or (most > START_SPREAD and seen > START_SPREAD_SEEN)))
+        wide = people and _beside_places(fit, inference) > rules.RESPONSE_SPREAD_OF_UNITS
+        cut.append(
+            np.full(len(T), wide or (most > rules.START_SPREAD and seen > rules.START_SPREAD_SEEN))
+        )
         of_columns = back is None and names is None
         more_marks = _marks(plan, release, parts[-1], terms, stopped, of_columns=of_columns)
         marks.append((stopped, one_group, *more_marks))
@@ -457,15 +448,15 @@ def _marks(
             masks.append(mask[1:])
         beyond = np.concatenate([np.zeros(first, bool), *masks])
     if score is not None and score.is_event:
-        M, least = fit.before.M, SEPARATED_UNCONVERGED
+        M, least = fit.before.M, rules.SEPARATED_UNCONVERGED
         if fit.plans[-1].people:  # coordinates are those of the released centres
-            M, least = np.eye(coordinates.rank), SEPARATED_UNCONVERGED_OF_PEOPLE
-        logits = LOGITS.get(score.link.name, 1.0)
+            M, least = np.eye(coordinates.rank), rules.SEPARATED_UNCONVERGED_OF_PEOPLE
+        logits = rules.LOGITS.get(score.link.name, 1.0)
         theta, A = logits * fit.state.theta, coordinates.back()[0]
         apart = separated(design, coordinates, M, theta, A)
         apart = apart | stopped & separated(design, coordinates, M, theta, A, least)
         # an effect of noise is not one of separated events
-        apart = apart & (np.abs(part.params) > SEPARATED_EFFECT * widths(part.T))
+        apart = apart & (np.abs(part.params) > rules.SEPARATED_EFFECT * widths(part.T))
     return beyond, few, apart
 
 
@@ -480,7 +471,7 @@ def _long_groups(fit: Fitting, inference: Inference, T: Array) -> tuple[Inferenc
     moved, allowed, seen = long.of_groups(fit.public @ fit.before.W)
     inference = replace(inference, allowance=replace(inference.allowance, groups=allowed / n))
     most = inference.allowance.by_group(T, moved[seen] / n).max(axis=1, initial=0.0)
-    return inference, most > GROUP_MOVE * half_widths(inference, T)
+    return inference, most > rules.GROUP_MOVE * half_widths(inference, T)
 
 
 def _beside_places(fit: Fitting, inference: Inference) -> float:
@@ -519,7 +510,9 @@ def _unconverged(fit: Fitting, inference: Inference, T: Array) -> Mask:
     rotated = T @ np.linalg.inv(inference.H) @ np.asarray(fit.turn)
     noise = math.sqrt(fit.before.phi) * sd * np.linalg.norm(rotated, axis=1)
     sampling = np.sqrt(np.maximum(np.diag(T @ inference.sampling @ T.T), 0.0))
-    return np.asarray(np.abs(T @ fit.last.d) > np.hypot(UNCONVERGED_SDS * noise, 2.0 * sampling))
+    return np.asarray(
+        np.abs(T @ fit.last.d) > np.hypot(rules.UNCONVERGED_SDS * noise, 2.0 * sampling)
+    )
 
 
 def _cut_deviances(released: ScoringRelease) -> list[Note]:
@@ -532,10 +525,9 @@ def _cut_deviances(released: ScoringRelease) -> list[Note]:
     )  # fmt: skip
     if not cut and not amounts:
         return []
-    from dpmodels.scoring.rules import MAX_DEVIANCE
 
     low = " A gamma response far below the mean loses more." if amounts else ""
-    return [messages.DEVIANCE(most=MAX_DEVIANCE, cut=cut, low=low)]
+    return [messages.DEVIANCE(most=rules.MAX_DEVIANCE, cut=cut, low=low)]
 
 
 def half_widths(inference: Inference, rows: Array) -> Array:

@@ -15,28 +15,11 @@ import numpy.typing as npt
 
 from dpmodels.after.inference import Allowance, Carried, Tail
 from dpmodels.arrays import Array
+from dpmodels.scoring import rules
 from dpmodels.scoring.clip import tail_of
 from dpmodels.scoring.models import State, floored, roots, shrunk
 from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.scoring.passes import Released
-from dpmodels.scoring.rules import (
-    AT_CLIP,
-    BOUNDED_BEAR,
-    MIN_INFORMATION,
-    MIN_INFORMATION_SDS,
-    NAMED_SDS,
-    ROWS_BEAR,
-    SCALE_UPDATE,
-    SIGNAL_IS_NOISE,
-    STEP_OVER_NOISE,
-    STRETCH_MAX,
-    STRETCH_MAX_OF_PEOPLE,
-    UNEXPLAINED_STEP,
-    UNITS_BEAR,
-    UNRESOLVED_PART,
-    UNRESOLVED_VALUE,
-    UNRESOLVED_VALUE_SHRUNK,
-)
 from dpmodels.scoring.step import Step
 
 
@@ -64,7 +47,7 @@ class Inference:
         count by their leverage.
         """
         if self.plan.people:
-            return 1.0 / SCALE_UPDATE  # the scale of rows: the meat is of people
+            return 1.0 / rules.SCALE_UPDATE  # the scale of rows: the meat is of people
         J = self.meat - self.missed * np.eye(len(self.meat))
         if constant is not None:
             return float(constant @ J @ constant)
@@ -79,12 +62,14 @@ class Inference:
         if self.plan.policy.shrinks:
             ahead = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
             along = np.sum((ahead @ self.H) * ahead, axis=1)
-            return np.asarray(along < max(MIN_INFORMATION, MIN_INFORMATION_SDS * self.noise))
+            return np.asarray(
+                along < max(rules.MIN_INFORMATION, rules.MIN_INFORMATION_SDS * self.noise)
+            )
         if not self.unresolved.shape[1]:
             return np.zeros(len(rows), dtype=bool)
         r = rows @ self.inverse
         part = np.sum((r @ self.unresolved) ** 2, axis=1)
-        return np.asarray(part > UNRESOLVED_PART * np.sum(r * r, axis=1))
+        return np.asarray(part > rules.UNRESOLVED_PART * np.sum(r * r, axis=1))
 
 
 def _conservative(values: Array, step: Step, plan: PassPlan) -> Array:
@@ -98,9 +83,9 @@ def _conservative(values: Array, step: Step, plan: PassPlan) -> Array:
     if plan.policy.shrinks:
         v = np.maximum(values, step.floor)
         out = v - np.minimum(step.nu**2 / 2.0 * (np.sum(1.0 / v) + 1.0 / v), 0.5 * v)
-        least = np.minimum(out, np.maximum(values, step.floor * UNRESOLVED_VALUE_SHRUNK))
+        least = np.minimum(out, np.maximum(values, step.floor * rules.UNRESOLVED_VALUE_SHRUNK))
         return np.where(low, least, out)
-    least = step.floor * UNRESOLVED_VALUE
+    least = step.floor * rules.UNRESOLVED_VALUE
     less = np.full_like(values, step.nu)
     if plan.people:
         less = step.nu**2 / np.maximum(values, step.nu)
@@ -185,30 +170,34 @@ def infer(
     # the noise of the information is the cause: its part is reported as privacy error
     mean_information = max(float(np.trace(released.information)) / (r * n), 1e-300)
     noise = plan.noise.information / n * math.sqrt(2.0 * r) / mean_information
-    limits = (UNITS_BEAR if score.leverage else BOUNDED_BEAR) if plan.people else ROWS_BEAR
-    most = STRETCH_MAX_OF_PEOPLE if plan.people else STRETCH_MAX
+    limits = (
+        (rules.UNITS_BEAR if score.leverage else rules.BOUNDED_BEAR)
+        if plan.people
+        else rules.ROWS_BEAR
+    )
+    most = rules.STRETCH_MAX_OF_PEOPLE if plan.people else rules.STRETCH_MAX
     privacy += (stretch(noise, limits, most) ** 2 - 1.0) * (sampling + privacy)
     curved = score.curved(before, step.d, safe, phi * sd**2 * float(np.trace(inverse)))
     every = curved.every
     public = plan.noise.information / n * math.sqrt(2.0 * r)  # over the declared box
     if plan.policy.shrinks and not plan.people:
         explained = phi * sd**2 * float(np.sum(inverse * inverse))
-        unexplained = math.sqrt(max(size - STEP_OVER_NOISE * explained, 0.0) / r)
-        every += UNEXPLAINED_STEP * min(1.0, public) * unexplained
+        unexplained = math.sqrt(max(size - rules.STEP_OVER_NOISE * explained, 0.0) / r)
+        every += rules.UNEXPLAINED_STEP * min(1.0, public) * unexplained
     carried = None
     if not plan.people and not plan.whole:
         assert released.bins is not None
-        carried = Carried(plan.clip, released.bins[AT_CLIP:], plan.count, n, longest)
+        carried = Carried(plan.clip, released.bins[rules.AT_CLIP:], plan.count, n, longest)
     lost = noise >= limits[1]
     if plan.policy.shrinks and not plan.people:
-        lost |= public > SIGNAL_IS_NOISE
+        lost |= public > rules.SIGNAL_IS_NOISE
     of_spread = plan.noise.spread / part
     kind = "signed" if plan.policy.signed else "plain" if plan.plain else "rows"
     if plan.people or plan.of_weights:
         kind = "people" if plan.people else "weights"
     allowance = Allowance(
         kind, not plan.whole, inverse, safe, released.spread / part,
-        of_spread if plan.people or plan.policy.signed else 0.0, NAMED_SDS * of_spread,
+        of_spread if plan.people or plan.policy.signed else 0.0, rules.NAMED_SDS * of_spread,
         step.d, phi, sd, tail, score.leverage, curved.bend, every, carried, turn,
     )  # fmt: skip
     return Inference(

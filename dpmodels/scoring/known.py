@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.proof.sets import diagonal_first, svec, unsvec
+from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import cached_on
-from dpmodels.scoring.rules import MAX_PROJECTION_WORK, PROJECTED_NORM
 from dpmodels.variables import Binary
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Known:
         """Return the projection in coordinates w = W u, or None if it would take too long."""
         B = self.back @ np.linalg.inv(W)
         r, many = len(W), len(self.zero) + len(self.equal)
-        if many * many * r * (r + 1) > MAX_PROJECTION_WORK:
+        if many * many * r * (r + 1) > rules.MAX_PROJECTION_WORK:
             return None
         i, j = diagonal_first(r)
         weight = np.where(i == j, 1.0, math.sqrt(2.0))
@@ -83,7 +83,7 @@ class Projection:
     def applied(self, released: Released, plan: PassPlan) -> tuple[Released, PassPlan]:
         """Return the released matrices without the noise that is known, and the plan with less."""
         square = 1.0 - len(self.forms) / (self.r * (self.r + 1) / 2)
-        spectral = min(PROJECTED_NORM * math.sqrt(square), 1.0)
+        spectral = min(rules.PROJECTED_NORM * math.sqrt(square), 1.0)
         noise = replace(
             plan.noise, information=plan.noise.information * spectral,
             meat=plan.noise.meat * spectral, spread=plan.noise.spread * spectral,

@@ -15,6 +15,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.families import Family, Link
+from dpmodels.scoring import rules
 from dpmodels.scoring.models import (
     Beginning,
     Curved,
@@ -27,24 +28,7 @@ from dpmodels.scoring.models import (
     roots,
     scaled_up,
 )
-from dpmodels.scoring.rules import (
-    ALPHA,
-    CURVATURE_OF_MEANS,
-    CURVATURE_PART,
-    EVENT_MEAN,
-    LEVERAGE_BIAS_LOW,
-    MAX_EARLY_STEP_LOGIT,
-    MAX_EARLY_STEP_SHORT,
-    MEANS,
-    MIN_EVENT_SHARE,
-    MIN_EVENT_SHARE_OF_LOGIT,
-    MIN_LOG_INFORMATION,
-    MIN_MEAN_LEFT,
-    RARE_CLIP,
-    RARE_MEAN,
-    RESPONSE_UNIT,
-    Rules,
-)
+from dpmodels.scoring.rules import PassShares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -89,9 +73,8 @@ class MeanModel(Model):
     family: Family = None  # type: ignore[assignment]
     link: Link = None  # type: ignore[assignment]
     alpha: float | None = None
-    rules: Rules = MEANS
-    leverage: float = LEVERAGE_BIAS_LOW
-    curvature: float = CURVATURE_OF_MEANS
+    pass_shares: PassShares = rules.MEANS
+    leverage: float = rules.LEVERAGE_BIAS_LOW
     averages: bool = False
     weighted: bool = True
     of_residual: bool = False
@@ -103,7 +86,9 @@ class MeanModel(Model):
             family=family,
             link=link,
             alpha=alpha,
-            longest=MAX_EARLY_STEP_LOGIT if link.name == "logit" else MAX_EARLY_STEP_SHORT,
+            longest=rules.MAX_EARLY_STEP_LOGIT
+            if link.name == "logit"
+            else rules.MAX_EARLY_STEP_SHORT,
             bounded=link.name == "logit",
             # alpha is found by moments
             learns_scale=family.dispersion == "alpha" and alpha is None,
@@ -141,13 +126,13 @@ class MeanModel(Model):
         if start.values is not None:
             mean = max(start.values.mean, 1e-3)
             if self.family.is_event:
-                mean = min(max(mean, EVENT_MEAN[0]), EVENT_MEAN[1])
+                mean = min(max(mean, rules.EVENT_MEAN[0]), rules.EVENT_MEAN[1])
         if self.family.dispersion == "alpha":
             unbounded = self.alpha
             if unbounded is None:
                 spread = 1.0 if start.values is None else (start.values.sd / mean) ** 2
                 unbounded = spread - 1.0 / mean
-            alpha = min(max(unbounded, ALPHA[0]), ALPHA[1])
+            alpha = min(max(unbounded, rules.ALPHA[0]), rules.ALPHA[1])
         theta = start.at(self.link.forward(mean) - self.working.exposure)
         return start.state(theta, nuisance=alpha)
 
@@ -155,13 +140,12 @@ class MeanModel(Model):
         self, state: State, d: Array, H: Array, moved: float, noise: float, values: Any
     ) -> Curved:
         """Return the curvature error over units. For rare events the information moves with d."""
-        plain = Curved(self.bends(state, moved))
         if values is None:
-            return plain
+            return Curved()
         mean = values.mean
         if self.family.is_event:
-            mean = max(min(mean, 1.0 - mean), MIN_EVENT_SHARE)
-        return curved(self.family, self.link, state, d, H, noise, plain, mean)
+            mean = max(min(mean, 1.0 - mean), rules.MIN_EVENT_SHARE)
+        return curved(self.family, self.link, state, d, H, noise, mean)
 
     def start(self, start: Start) -> State:
         """Return the start of the working response, moved to the link's scale."""
@@ -170,7 +154,7 @@ class MeanModel(Model):
         mean *= math.exp(working.exposure) if working.log else 1.0
         if self.family.dispersion == "alpha":
             alpha = self.alpha if self.alpha is not None else spread - 1.0 / mean
-            alpha = min(max(alpha, ALPHA[0]), ALPHA[1])
+            alpha = min(max(alpha, rules.ALPHA[0]), rules.ALPHA[1])
         eta = np.array([self.link.forward(mean)])
         variance = float(self.family.variance(np.array([mean]), alpha)[0])
         H = float(self.link.slope(eta)[0]) ** 2 / variance * start.M
@@ -224,7 +208,7 @@ class MeanModel(Model):
         centre = mean_row(start.M, start.constant)
         level = w.half * float(start.theta @ centre) + w.middle + w.exposure
         mean = mean_of_log(level, w.small)
-        if mean >= RARE_MEAN:
+        if mean >= rules.RARE_MEAN:
             return None
         slopes = w.half * (start.theta - start.explained_by_noise) / slope_of_log(mean, w.small)
         eta = math.log(mean) - w.exposure
@@ -242,9 +226,13 @@ class MeanModel(Model):
         r = len(state.W)
         if self.is_event:
             mean = _event_share(self.link, state)
-            return RARE_CLIP * math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))
+            return rules.RARE_CLIP * math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))
         mean = _count_mean(self.family, state)
-        return RARE_CLIP * math.sqrt(r * max(state.phi, 1.0) / mean) if mean < RARE_MEAN else 0.0
+        return (
+            rules.RARE_CLIP * math.sqrt(r * max(state.phi, 1.0) / mean)
+            if mean < rules.RARE_MEAN
+            else 0.0
+        )
 
     def rarer(self, eta: Array) -> Array:
         """Return ``|psi|`` of the rarer outcome of an event, or about 1 for a count of 1."""
@@ -265,11 +253,11 @@ class MeanModel(Model):
         eta = np.clip(eta, *self.link.reach)
         mean = self.link.inverse(eta)
         after = mean + self.link.slope(eta) * step
-        after = np.maximum(after, MIN_MEAN_LEFT * mean)
+        after = np.maximum(after, rules.MIN_MEAN_LEFT * mean)
         if self.is_event:
-            after = np.minimum(after, 1.0 - MIN_MEAN_LEFT * (1.0 - mean))
+            after = np.minimum(after, 1.0 - rules.MIN_MEAN_LEFT * (1.0 - mean))
         end = np.array([self.link.forward(mean) for mean in after.tolist()])
-        return np.asarray(CURVATURE_PART * np.abs(step - (end - eta)))
+        return np.asarray(rules.CURVATURE_PART * np.abs(step - (end - eta)))
 
     def farthest(self, eta: float) -> float:
         """Return ``|psi|`` of the rarer outcome at a linear predictor (phi = 1)."""
@@ -283,8 +271,7 @@ class MeanModel(Model):
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return the curvature error. If events are rare the information moves with d."""
-        plain = super().curved(state, d, H, noise)
-        return curved(self.family, self.link, state, d, H, noise, plain)
+        return curved(self.family, self.link, state, d, H, noise)
 
     def evaluate(self, state: State, k: int) -> Evaluate:
         """Return the family's score over ``sqrt(phi)`` and its expected information."""
@@ -316,7 +303,7 @@ class MeanModel(Model):
         # (1 + alpha m)/(1 + alpha0 m) = ratio at a typical mean m
         mean = self._typical(state)
         alpha = ((1.0 + state.nuisance * mean) * scaled_up(1.0, ratio) - 1.0) / mean
-        return replace(state, nuisance=min(max(alpha, ALPHA[0]), ALPHA[1]))
+        return replace(state, nuisance=min(max(alpha, rules.ALPHA[0]), rules.ALPHA[1]))
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the information, moved to the new alpha at a typical mean."""
@@ -345,9 +332,9 @@ def _least_mean(start: Start) -> float:
     a = start.constant
     length = float(np.linalg.norm(a))
     # of theta'M a = h'a and of a'Ma in svec coordinates: entries off the diagonal over sqrt 2
-    sd = 0.5 * start.raw.noise * length * (math.sqrt(0.5) / RESPONSE_UNIT + length)
+    sd = 0.5 * start.raw.noise * length * (math.sqrt(0.5) / rules.RESPONSE_UNIT + length)
     sd /= mass_of(start.M, a)
-    return min(max(2.0 * sd, MIN_EVENT_SHARE), EVENT_MEAN[0])
+    return min(max(2.0 * sd, rules.MIN_EVENT_SHARE), rules.EVENT_MEAN[0])
 
 
 # -- Rare events and rare counts: how long their scores are, and how fast their information mov
@@ -370,28 +357,28 @@ def _event_share(link: Link, state: State) -> float:
     """Return the share of the rarer of event and non-event."""
     if link.name == "logit":  # omega = m (1 - m)
         omega = min(_weight(state), 0.25)
-        return max(0.5 * (1.0 - math.sqrt(1.0 - 4.0 * omega)), MIN_EVENT_SHARE_OF_LOGIT)
+        return max(0.5 * (1.0 - math.sqrt(1.0 - 4.0 * omega)), rules.MIN_EVENT_SHARE)
     assert state.constant is not None
     eta = float(state.theta @ mean_row(state.M, state.constant))
     mean = float(link.inverse(np.array([eta]))[0])
-    return max(min(mean, 1.0 - mean), MIN_EVENT_SHARE)
+    return max(min(mean, 1.0 - mean), rules.MIN_EVENT_SHARE)
 
 
 def _count_mean(family: Family, state: State) -> float:
     """Return the mean of counts at a typical row: ``omega = mu/(1 + alpha mu)``."""
     omega, alpha = _weight(state), state.nuisance
-    return max(omega / max(1.0 - alpha * omega, 0.1), MIN_EVENT_SHARE_OF_LOGIT)
+    return max(omega / max(1.0 - alpha * omega, 0.1), rules.MIN_EVENT_SHARE)
 
 
 def few_counts(family: Family, state: State) -> bool:
     """Return whether the response is of whole counts that are rare."""
     if family.counts != "whole" or state.constant is None:
         return False
-    return _count_mean(family, state) < RARE_MEAN
+    return _count_mean(family, state) < rules.RARE_MEAN
 
 
 def curved(
-    family: Family, link: Link, state: State, d: Array, H: Array, noise: float, plain: Curved,
+    family: Family, link: Link, state: State, d: Array, H: Array, noise: float,
     mean: float | None = None,
 ) -> Curved:  # fmt: skip
     """Return the curvature error of a last step for a likelihood (``method.md``, 5.9).
@@ -399,26 +386,26 @@ def curved(
     With q = d'H d the mean squared change of the linear predictor in units of the information
     h = a'H a of the constant a, the information changes by the part ``rho sqrt(q/h)``; half of it
     is missing in the step. Where a step moves the mean down, the information at its end is the
-    part S of that at its start, and errors are 1/S times as large. ``plain``: where nothing is
-    rare; ``mean``: released (of events: share of the rarer outcome), None: read off the
-    information.
+    part S of that at its start, and errors are 1/S times as large. ``mean``: released (of
+    events: share of the rarer outcome), None: read off the information. Where nothing is rare
+    the error at public rows (:meth:`Model.left_at`) is enough.
     """
     if state.constant is None or not (family.is_event or (family.counts and family.canonical)):
-        return plain
+        return Curved()
     if mean is None:
         mean = _event_share(link, state) if family.is_event else _count_mean(family, state)
     rho = max(1.0 - (4.0 * mean if family.is_event else mean), 0.0)
     if not rho:
-        return plain
+        return Curved()
     a = np.linalg.solve(state.W.T, state.constant)
     h = max(float(a @ H @ a), 1e-9)
     square = float(d @ H @ d)
     q = max(square - noise, 0.25 * square)
     moved = rho * float(a @ H @ d) / h
     return Curved(
-        max(plain.bend, CURVATURE_PART * rho * math.sqrt(q / h)),
-        CURVATURE_PART / 4.0 * rho * q / math.sqrt(h),
-        math.exp(min(max(moved, MIN_LOG_INFORMATION), 0.0)),
+        rules.CURVATURE_PART * rho * math.sqrt(q / h),
+        rules.CURVATURE_PART / 4.0 * rho * q / math.sqrt(h),
+        math.exp(min(max(moved, rules.MIN_LOG_INFORMATION), 0.0)),
     )
 
 

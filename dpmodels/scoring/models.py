@@ -18,31 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import Coordinates, scoring_rows
-from dpmodels.scoring.rules import (
-    BOUNDED,
-    CURVATURE_OF_QUANTILES,
-    EQUAL_EIGENVALUES,
-    FLOOR_NOISE,
-    KERNEL_WIDTH,
-    LEVERAGE_BIAS,
-    LEVERAGE_BIAS_LOW,
-    LINEAR,
-    MAX_EARLY_STEP,
-    MAX_EARLY_STEP_SHORT,
-    MIN_BALL_MASS,
-    MIN_NOISE_LEFT,
-    MIN_SCALE_FALL,
-    QUANTILE_CLIP,
-    QUANTILE_SCALE,
-    RARE_CLIP,
-    SCALE_UPDATE,
-    SCALE_UPDATE_RANGE,
-    START_BIAS,
-    START_FLOOR,
-    START_NOISE_SDS,
-    Rules,
-)
+from dpmodels.scoring.rules import PassShares
 from dpmodels.sums.rowmap import UnitScale
 from dpmodels.variables import Binary
 
@@ -103,9 +81,9 @@ def roots(H: Array, eigen: tuple[Array, Array] | None = None) -> tuple[Array, Ar
     return (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
 
 
-def scaled_up(phi: float, ratio: float, up: float = SCALE_UPDATE) -> float:
+def scaled_up(phi: float, ratio: float, up: float = rules.SCALE_UPDATE) -> float:
     """Return the scale after a pass, from the ratio of mean squared score to its expected value."""
-    return phi * min(max(up * ratio, SCALE_UPDATE_RANGE[0]), SCALE_UPDATE_RANGE[1])
+    return phi * min(max(up * ratio, rules.SCALE_UPDATE_RANGE[0]), rules.SCALE_UPDATE_RANGE[1])
 
 
 def shrunk(J: Array, noise: float, r: int, *, least: float = 0.25) -> Array:
@@ -141,12 +119,12 @@ def kept_apart(H: Array, noise: float, energy: float = 1.0) -> tuple[Array, floa
     beyond = np.sqrt(np.maximum(away * away - 2.0 * r * noise**2, 0.0))
     size = np.maximum((1.0 - lam) * np.abs(away), beyond)
     out = (vectors * (tau + np.copysign(size, away))) @ vectors.T
-    return np.asarray(out), noise * math.sqrt(max(1.0 - lam, MIN_NOISE_LEFT))
+    return np.asarray(out), noise * math.sqrt(max(1.0 - lam, rules.MIN_NOISE_LEFT))
 
 
 def mass_of(M: Array, constant: Array) -> float:
     """Return ``a'M a``: mean over rows of the squared constant, which the ball shortens from 1."""
-    return max(float(constant @ M @ constant), MIN_BALL_MASS)
+    return max(float(constant @ M @ constant), rules.MIN_BALL_MASS)
 
 
 def mean_row(M: Array, constant: Array) -> Array:
@@ -191,7 +169,7 @@ class Start:
         r = len(Q) - 1
         nu = s / n
         M, h, t = Q[:r, :r] / n, Q[:r, r] / n, float(Q[r, r]) / n
-        safe = floored(M, max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), START_FLOOR))
+        safe = floored(M, max(rules.FLOOR_NOISE * nu * math.sqrt(2.0 * r), rules.START_FLOOR))
         theta = np.linalg.solve(safe, h)
         rss = t - 2.0 * float(theta @ h) + float(theta @ safe @ theta)
         c = coordinates.response
@@ -200,7 +178,7 @@ class Start:
             coordinates.centre + theta / c,
             max(rss, 0.5 * nu, 1e-4 * t) / c**2,
             safe,
-            Information(M, nu, START_BIAS),
+            Information(M, nu, rules.START_BIAS),
             coordinates.constant,
             _explained_by_noise(np.asarray(theta), values, vectors, nu) / c,
             (values, vectors),
@@ -231,10 +209,12 @@ def _explained_by_noise(theta: Array, values: Array, vectors: Array, nu: float) 
     """
     part = vectors.T @ theta
     sd = nu / math.sqrt(2.0) / values  # of M^{-1} h along an eigenvector
-    same = np.cumsum(np.diff(values, prepend=values[0]) > EQUAL_EIGENVALUES * values)
+    same = np.cumsum(np.diff(values, prepend=values[0]) > rules.EQUAL_EIGENVALUES * values)
     square = (np.bincount(same, part * part) / np.bincount(same))[same]
     square = np.maximum(square, np.finfo(float).tiny)
-    return np.asarray(vectors @ (part * np.minimum((START_NOISE_SDS * sd) ** 2 / square, 1.0)))
+    return np.asarray(
+        vectors @ (part * np.minimum((rules.START_NOISE_SDS * sd) ** 2 / square, 1.0))
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,14 +267,11 @@ class Curved:
 class Model(ABC):
     """Model in the form that the engine uses: its score, its information and its start."""
 
-    rules: Rules = LINEAR  # Shares of the passes
-    leverage: float = LEVERAGE_BIAS  # Factor c of l_j in the allowance for a bias
+    pass_shares: PassShares = rules.LINEAR  # Shares of the passes
+    leverage: float = rules.LEVERAGE_BIAS  # Factor c of l_j in the allowance for a bias
     # Longest step before the last pass, root mean square change of the linear predictor: in
     # residual sds (models of a residual), or as it is.
-    longest: float = MAX_EARLY_STEP
-    # Factor of ``|d|_M |d_j|`` in the allowance for the curvature of the loss, over the residual sd
-    # (models of a residual).
-    curvature: float = 0.0
+    longest: float = rules.MAX_EARLY_STEP
     # Whether the information does not depend on theta, so that earlier passes can be averaged in.
     averages: bool = True
     weighted: bool = False  # Rows have weights omega
@@ -330,7 +307,7 @@ class Model(ABC):
 
     def bends(self, state: State, moved: float) -> float:
         """Return the curvature's part of the allowance, relative to the movement of the step."""
-        return self.curvature * moved / self.unit(state)
+        return 0.0
 
     def curved_of_units(
         self, state: State, d: Array, H: Array, moved: float, noise: float, values: Any
@@ -410,7 +387,7 @@ class Model(ABC):
         return math.inf
 
     def unit(self, state: State) -> float:
-        """Return the unit of ``longest`` and of ``curvature``."""
+        """Return the unit of ``longest``."""
         return math.sqrt(state.phi)
 
 
@@ -453,7 +430,7 @@ class LeastSquares(Model):
             return 0.0
         mean = np.array([float(state.theta @ mean_row(state.M, state.constant))])
         length = float(self.rarer(mean)[0]) * math.sqrt(len(state.theta) / state.phi)
-        return RARE_CLIP * length
+        return rules.RARE_CLIP * length
 
     def rarer(self, eta: Array) -> Array:
         """Return ``|psi|`` of the rarer outcome at linear predictors (phi = 1)."""
@@ -473,17 +450,16 @@ class Quantile(Model):
     """
 
     tau: float = 0.5
-    rules: Rules = BOUNDED
+    pass_shares: PassShares = rules.BOUNDED
     leverage: float = 0.0
-    longest: float = MAX_EARLY_STEP_SHORT
-    curvature: float = CURVATURE_OF_QUANTILES
+    longest: float = rules.MAX_EARLY_STEP_SHORT
     averages: bool = False
     weighted: bool = True
     learns_scale: bool = False
 
     def begin(self, start: Beginning) -> State:
         """Return the quantile of the response, and its spread."""
-        return start.state(start.middle(self.tau), (QUANTILE_SCALE * start.sd) ** 2, start.sd)
+        return start.state(start.middle(self.tau), (rules.QUANTILE_SCALE * start.sd) ** 2, start.sd)
 
     def start(self, start: Start) -> State:
         """Shift least squares by the normal quantile of its residual."""
@@ -492,12 +468,12 @@ class Quantile(Model):
         sd = math.sqrt(start.variance)
         theta = start.shifted(sd * float(ndtri(self.tau)))
         W = roots(start.M, start.axes)[1]
-        return State(theta, W, (QUANTILE_SCALE * sd) ** 2, start.M, nuisance=sd)
+        return State(theta, W, (rules.QUANTILE_SCALE * sd) ** 2, start.M, nuisance=sd)
 
     def evaluate(self, state: State, k: int) -> Evaluate:
         """Return the subgradient, and a normal kernel at zero in units of the density."""
         root = self._root
-        width = KERNEL_WIDTH / QUANTILE_SCALE
+        width = rules.KERNEL_WIDTH / rules.QUANTILE_SCALE
         height = 1.0 / (math.sqrt(2.0 * math.pi) * width * root)
 
         def rows(x: Array, _: Array) -> tuple[Array, Array]:
@@ -513,22 +489,22 @@ class Quantile(Model):
 
     def most(self, state: State) -> tuple[float, float]:
         """Return the larger of ``tau, 1 - tau``, and the height of the kernel."""
-        height = QUANTILE_SCALE / (math.sqrt(2.0 * math.pi) * KERNEL_WIDTH * self._root)
+        height = rules.QUANTILE_SCALE / (math.sqrt(2.0 * math.pi) * rules.KERNEL_WIDTH * self._root)
         return self.jump, height
 
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
-        """Return the local scale of the released density, at least .3 of the last one."""
-        old = math.sqrt(state.phi) / QUANTILE_SCALE
+        """Return the local scale of the released density."""
+        old = math.sqrt(state.phi) / rules.QUANTILE_SCALE
         density = max(float(np.trace(H)) / len(H), 1e-3)
-        local = max(min(state.nuisance, old / density), MIN_SCALE_FALL * old)
-        return replace(state, phi=(QUANTILE_SCALE * local) ** 2)
+        local = min(state.nuisance, old / density)
+        return replace(state, phi=(rules.QUANTILE_SCALE * local) ** 2)
 
     def typical_long(self, state: State) -> float:
         """Return C for the rows on the rarer side: their scores are all of the length of the row.
 
         Shares of rows that come near the clip say nothing about how many are beyond it.
         """
-        return QUANTILE_CLIP * self.jump * math.sqrt(len(state.theta))
+        return rules.QUANTILE_CLIP * self.jump * math.sqrt(len(state.theta))
 
     @property
     def jump(self) -> float:
@@ -548,7 +524,7 @@ class Quantile(Model):
 
         z = float(ndtri(self.tau))
         slope = 0.5 * abs(z) * self._root * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
-        return max(self.curvature, slope / QUANTILE_SCALE) * moved / self.unit(state)
+        return slope / rules.QUANTILE_SCALE * moved / self.unit(state)
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the second moments of u: rows and scores stay parallel."""
@@ -566,11 +542,11 @@ class Quantile(Model):
     @property
     def corner(self) -> float:
         """The local scale: scores jump within it."""
-        return 1.0 / QUANTILE_SCALE
+        return 1.0 / rules.QUANTILE_SCALE
 
     def unit(self, state: State) -> float:
         """Return the local scale."""
-        return math.sqrt(state.phi) / QUANTILE_SCALE
+        return math.sqrt(state.phi) / rules.QUANTILE_SCALE
 
 
 @dataclass(frozen=True)
@@ -580,7 +556,7 @@ class Huber(Model):
     k: float = 1.345
     given: float | None = None
     fixed: float = 0.0
-    leverage: float = LEVERAGE_BIAS_LOW
+    leverage: float = rules.LEVERAGE_BIAS_LOW
     averages: bool = False
     weighted: bool = True
 
@@ -641,7 +617,7 @@ class Expectile(Model):
     """Expectile regression: ``psi = 2 |tau - 1{x < 0}| x``."""
 
     tau: float = 0.5
-    leverage: float = LEVERAGE_BIAS
+    leverage: float = rules.LEVERAGE_BIAS
     averages: bool = False
     weighted: bool = True
     learns_scale: bool = False

@@ -19,26 +19,11 @@ from dpmodels import messages
 from dpmodels.after.inference import SETTLED
 from dpmodels.arrays import Array
 from dpmodels.records import Estimate
+from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import Coordinates, cached_on, constant_columns, unweighted
 from dpmodels.scoring.intervals import Inference
 from dpmodels.scoring.models import Model, State, floored, mass_of, mean_row
 from dpmodels.scoring.pass_plan import PassPlan
-from dpmodels.scoring.rules import (
-    EMPTY_SDS,
-    EMPTY_SHARE,
-    KNOWN_EFFECT,
-    MAX_EFFECT_RANGES,
-    MAX_PUBLIC_ROWS,
-    MAX_RATIO,
-    MIN_EVENTS,
-    MIN_EVENTS_SDS,
-    MOVED_LINK,
-    MOVED_SDS,
-    PUBLIC_END_SDS,
-    SEPARATED_LOGITS,
-    SEPARATED_PART,
-    STEP_OVER_NOISE,
-)
 from dpmodels.scoring.step import Step
 from dpmodels.variables import Binary, Levels
 
@@ -56,7 +41,7 @@ def no_ranges_note(names: Sequence[str]) -> Estimate:
 
 def is_seen(lost: float, sd: float) -> bool:
     """Return whether a share of dropped rows is worth a note, and clear of its noise."""
-    return lost >= EMPTY_SHARE and lost > EMPTY_SDS * sd
+    return lost >= rules.EMPTY_SHARE and lost > rules.EMPTY_SDS * sd
 
 
 def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[Note]:
@@ -193,7 +178,7 @@ class PublicRows:
             back = np.linalg.pinv(coordinates.W0)
             mean = back @ mean_row(M, a)
             square = np.diag(back @ M @ back.T) / mass_of(M, a) - mean**2
-            far = PUBLIC_END_SDS * np.sqrt(np.maximum(square, 1e-4))
+            far = rules.PUBLIC_END_SDS * np.sqrt(np.maximum(square, 1e-4))
             levels = np.isin(self.rows, (0.0, 1.0)).all(axis=0)
             z = np.where(levels, z, np.clip(z, mean - far, mean + far))
         return np.asarray(np.where(self.moved, z, mean) @ coordinates.W0.T)
@@ -261,7 +246,7 @@ def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicR
     rows, moved, group = [], [], []
     for number, names in enumerate(sorted(sets)):
         every = itertools.product(*(at[n] for n in names))
-        chosen = list(itertools.islice(every, MAX_PUBLIC_ROWS))
+        chosen = list(itertools.islice(every, rules.MAX_PUBLIC_ROWS))
         table = {k: np.repeat(v[(len(v) - 1) // 2], len(chosen)) for k, v in at.items()}
         table |= {n: np.array([c[i] for c in chosen], at[n].dtype) for i, n in enumerate(names)}
         block = filled(table)
@@ -300,7 +285,7 @@ def reaching_events(
 
 def is_known(effect: Array, half: Array) -> Mask:
     """Return whether effects are large against the half widths of their intervals."""
-    return np.asarray(half <= KNOWN_EFFECT * np.abs(effect))
+    return np.asarray(half <= rules.KNOWN_EFFECT * np.abs(effect))
 
 
 def too_wide(
@@ -315,7 +300,7 @@ def too_wide(
     ``log(MAX_RATIO)``.
     """
     response = None if design.response is None else design.response.interval
-    most = math.log(MAX_RATIO)
+    most = math.log(rules.MAX_RATIO)
     if linear:
         most = math.inf if response is None else response[1] - response[0]
     width = {
@@ -373,7 +358,7 @@ def effects_beyond(
     low, high = interval
     if not (design.bought or design.has_intercept) and constant_columns(design) is None:
         low, high = min(low, 0.0), max(high, 0.0)
-    most = MAX_EFFECT_RANGES * (high - low)
+    most = rules.MAX_EFFECT_RANGES * (high - low)
     wide = design.intervals()[:p]
     if float(np.abs(params) @ (wide[:, 1] - wide[:, 0])) <= most:  # all columns together
         return beyond
@@ -400,7 +385,7 @@ def effects_beyond(
 
 def separated(
     design: Design, coordinates: Coordinates, M: Array, theta: Array, A: Array,
-    least: float = SEPARATED_LOGITS,
+    least: float = rules.SEPARATED_LOGITS,
 ) -> Mask:  # fmt: skip
     """Return the mask of coefficients of a linear predictor that events hardly determine.
 
@@ -423,7 +408,7 @@ def separated(
     spread = np.sqrt(np.maximum(square, 0.0)) / unit
     intercept = np.array([column.kind == "intercept" for column in design.columns])
     size = np.abs(A @ theta) * np.where(intercept, 1.0, spread)
-    return np.asarray(size >= SEPARATED_PART * sd)
+    return np.asarray(size >= rules.SEPARATED_PART * sd)
 
 
 def few_events(
@@ -449,7 +434,7 @@ def few_events(
     w = u @ state.W.T
     sd = noise_at(w, privacy)
     leverage = np.sum(w * np.linalg.solve(H, w.T).T, axis=1)
-    events = (each - MIN_EVENTS_SDS * earlier * sd) * n / leverage
+    events = (each - rules.MIN_EVENTS_SDS * earlier * sd) * n / leverage
     for number in range(int(rows.group.max()) + 1):
         in_group = rows.group == number
         moved = rows.moved[in_group][0]
@@ -457,7 +442,7 @@ def few_events(
         nonzero = rows.rows[in_group][:, levels] != 0.0
         patterns, which = np.unique(nonzero, axis=0, return_inverse=True)
         for k, pattern in enumerate(patterns if levels.any() else ()):
-            if events[in_group][which.ravel() == k].max() < MIN_EVENTS:
+            if events[in_group][which.ravel() == k].max() < rules.MIN_EVENTS:
                 few[levels] |= pattern if pattern.any() else True
                 if not pattern.any():
                     few |= np.array([c.kind == "intercept" for c in design.columns])
@@ -473,10 +458,12 @@ def noise_at(rows: Array, privacy: Array) -> Array:
 
 
 def still_moving(
-    rows: Array, d: Array, privacy: Array, least: float | Array = MOVED_LINK
+    rows: Array, d: Array, privacy: Array, least: float | Array = rules.MOVED_LINK
 ) -> npt.NDArray[np.bool_]:
     """Return a mask of rows (k, r) in w that a step d moves by more than ``least`` and noise."""
-    return np.asarray(np.abs(rows @ d) > np.maximum(least, MOVED_SDS * noise_at(rows, privacy)))
+    return np.asarray(
+        np.abs(rows @ d) > np.maximum(least, rules.MOVED_SDS * noise_at(rows, privacy))
+    )
 
 
 def settles(rows: Array, plan: PassPlan, state: State, score: Model) -> float | Array:
@@ -486,7 +473,7 @@ def settles(rows: Array, plan: PassPlan, state: State, score: Model) -> float | 
     which scores of rows there are clipped, or change sign.
     """
     if not score.of_residual:
-        return MOVED_LINK
+        return rules.MOVED_LINK
     length = np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
     return np.asarray(SETTLED * math.sqrt(state.phi) * np.minimum(plan.clip / length, score.corner))
 
@@ -500,7 +487,7 @@ def too_long(step: Step, state: State, plan: PassPlan, before: PassPlan) -> bool
     inverse = np.linalg.inv(floored(step.H, step.floor, step.axes))
     noise = sum((planned.noise.score / planned.rows) ** 2 for planned in (plan, before))
     explained = state.phi * noise * float(np.sum(inverse * inverse))
-    return float(step.d @ step.d) > STEP_OVER_NOISE * explained
+    return float(step.d @ step.d) > rules.STEP_OVER_NOISE * explained
 
 
 def moves_on(
@@ -556,7 +543,7 @@ def arrived(
     """
     rows = seen @ state.W
     step, noise = rows @ inference.allowance.d, noise_at(rows, inference.privacy)
-    least = np.maximum(settles(rows, inference.plan, state, score), MOVED_SDS * noise)
+    least = np.maximum(settles(rows, inference.plan, state, score), rules.MOVED_SDS * noise)
     short = floored_short(inference)
     moved = np.abs(step) > least
     far: npt.NDArray[np.bool_] = moved | (np.abs(rows @ short).sum(axis=1) > least)

@@ -14,58 +14,8 @@ from typing import TYPE_CHECKING
 from dpmodels.proof.prove import joint_sensitivity, sensitivity
 from dpmodels.proof.sets import Ball, OneHot
 from dpmodels.proof.statistics import Gram, Sum
-from dpmodels.scoring.rules import (
-    BOUNDED,
-    CLIP_FACTOR,
-    CLIP_POWER,
-    COLUMNS,
-    COLUMNS_OF_MEANS,
-    EARLY,
-    EXTRA_PASS_SHARE,
-    FAR_FROM,
-    FAR_SHARE,
-    FEW,
-    FIRST_NOISE,
-    HUMP_PART,
-    INFORMATION_FACTOR,
-    INFORMATION_POWER,
-    LAST,
-    LAST_OF_COLUMNS,
-    LEAST_SQUARES,
-    LINEAR,
-    MANY,
-    MANY_COLUMNS,
-    MAX_EARLY_PASSES,
-    MEAT_FACTOR,
-    MEAT_NOISE,
-    MIN_CLIP_OF_BOUNDED,
-    MIN_LAST_PASS_SHARE,
-    MIN_NARROW_RADIUS,
-    MIN_RADIUS,
-    MIN_RADIUS_OF_UNITS,
-    NARROW_FACTOR,
-    NARROW_FACTOR_OF_UNITS,
-    OF_UNITS,
-    OPENED,
-    PILOT_COINS,
-    PILOT_EVERY,
-    PILOT_NOISE,
-    PILOT_PERIOD,
-    PILOT_PLACES,
-    SCALE_CUT,
-    SCALE_CUT_OF_WEIGHTS,
-    SCALE_CUT_OVER_CLIP,
-    SCALE_SHARE,
-    SCALE_SHARE_OF_WEIGHTS,
-    SEEN_COUNT,
-    STRONG_COLUMNS,
-    TAME,
-    WIDE_LEAST_SQUARES,
-    WIDE_NOISE,
-    ClipPolicy,
-    Rules,
-    UnitShares,
-)
+from dpmodels.scoring import rules
+from dpmodels.scoring.rules import ClipPolicy, PassShares, UnitShares
 from dpmodels.sources.rows import ALL_ROWS, Windows
 from dpmodels.sources.tables import WINDOW
 from dpmodels.sums.ask import Read
@@ -90,16 +40,16 @@ def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
     model of a mean (a family with a link).
     """
     if averages:
-        return WIDE_LEAST_SQUARES if p >= COLUMNS else LEAST_SQUARES
+        return rules.WIDE_LEAST_SQUARES if p >= rules.COLUMNS else rules.LEAST_SQUARES
     if of_mean:
-        return MANY if p >= COLUMNS_OF_MEANS else FEW
-    return MANY if p >= COLUMNS else TAME
+        return rules.MANY if p >= rules.COLUMNS_OF_MEANS else rules.FEW
+    return rules.MANY if p >= rules.COLUMNS else rules.TAME
 
 
 def released_count(counts: Array, sd: float) -> float | None:
     """Return the number of units in a noisy histogram of all of them, or None if noise hides it."""
     total = float(counts.sum())
-    return total if total > SEEN_COUNT * sd * math.sqrt(len(counts)) else None
+    return total if total > rules.SEEN_COUNT * sd * math.sqrt(len(counts)) else None
 
 
 @dataclass(frozen=True)
@@ -145,7 +95,7 @@ class PassPlan:
     # Whether no score in the declared ranges is longer than C, so that none is clipped.
     whole: bool = False
     people: bool = False  # The unit is a person: sums are of people, and ``rows`` counts them
-    policy: ClipPolicy = TAME  # Clipping and weighting of rows
+    policy: ClipPolicy = rules.TAME  # Clipping and weighting of rows
     # Whether C is set by the length of typical long scores; scores near C then show no tail.
     plain: bool = False
     # Whether most long scores have one length, that of rare events, and C is beyond it.
@@ -194,11 +144,11 @@ class PassPlan:
         long scores are of long rows, so C may be smaller than by the rule. Noise is in proportion
         to C, so the ledger stays as it is, as in :meth:`within`.
         """
-        if length > HUMP_PART * self.clip:
+        if length > rules.HUMP_PART * self.clip:
             return self.clipped_at(length)
         if not bounded:
             return self
-        return self.clipped_at(max(length, MIN_CLIP_OF_BOUNDED * self.clip), unimodal=False)
+        return self.clipped_at(max(length, rules.MIN_CLIP_OF_BOUNDED * self.clip), unimodal=False)
 
     def clipped_at(self, clip: float, *, unimodal: bool = True) -> PassPlan:
         """Return the pass with scores cut at ``clip``; noise is in proportion to it."""
@@ -207,11 +157,13 @@ class PassPlan:
         return replace(self, clip=clip, noise=noise, plain=True, unimodal=unimodal)
 
 
-def passes_of(rules: Rules, mu: float, n: int, p: int) -> tuple[float, ...]:
+def passes_of(pass_shares: PassShares, mu: float, n: int, p: int) -> tuple[float, ...]:
     """Return the shares of mu^2 of the start and the passes, for units that are rows."""
-    if p < COLUMNS or rules not in (LINEAR, OPENED, BOUNDED):
-        return rules.passes
-    return MANY_COLUMNS if columns_noise(mu, n, p) > WIDE_NOISE else STRONG_COLUMNS
+    if p < rules.COLUMNS or pass_shares not in (rules.LINEAR, rules.OPENED, rules.BOUNDED):
+        return pass_shares.passes
+    return (
+        rules.MANY_COLUMNS if columns_noise(mu, n, p) > rules.WIDE_NOISE else rules.STRONG_COLUMNS
+    )
 
 
 def longer(passes: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
@@ -220,32 +172,35 @@ def longer(passes: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
     ``passes``: those of the start and the planned passes.
     """
     *early, last = passes
-    while len(early) <= MAX_EARLY_PASSES and (1.0 - EXTRA_PASS_SHARE) * last >= MIN_LAST_PASS_SHARE:
-        early.append(EXTRA_PASS_SHARE * last)
-        last *= 1.0 - EXTRA_PASS_SHARE
+    while (
+        len(early) <= rules.MAX_EARLY_PASSES
+        and (1.0 - rules.EXTRA_PASS_SHARE) * last >= rules.MIN_LAST_PASS_SHARE
+    ):
+        early.append(rules.EXTRA_PASS_SHARE * last)
+        last *= 1.0 - rules.EXTRA_PASS_SHARE
         yield (*early, last)
 
 
 @functools.lru_cache(maxsize=512)
 def plan_pass(
-    rules: Rules, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool, tail: int,
-    weighted: bool = False, policy: ClipPolicy = TAME, of_weights: bool = False,
+    pass_shares: PassShares, k: int, mu: float, n: int, p: int, relation: str, *, meat: bool,
+    tail: int, weighted: bool = False, policy: ClipPolicy = rules.TAME, of_weights: bool = False,
 ) -> PassPlan:  # fmt: skip
-    """Return pass k >= 1 of the rules, ``len(rules.passes) - 1`` the last.
+    """Return pass k >= 1 of these shares, ``len(pass_shares.passes) - 1`` the last.
 
     ``mu``: strength of the whole fit with the start; ``n``: rows that the pass reads (public, a
     guess, or expected under coins); ``tail``: rows from which meat and ordinary information of
     the last pass are computed. Without ``meat`` the last pass releases the scale in place of J.
     ``of_weights``: rows have case weights, so scores have long tails.
     """
-    last = k == len(rules.passes) - 1
-    share = _shares(rules, last=last, meat=meat)
+    last = k == len(pass_shares.passes) - 1
+    share = _shares(pass_shares, last=last, meat=meat)
     if of_weights and share["scale"]:
-        factor = (1.0 - SCALE_SHARE_OF_WEIGHTS) / (1.0 - share["scale"])
+        factor = (1.0 - rules.SCALE_SHARE_OF_WEIGHTS) / (1.0 - share["scale"])
         share = {name: factor * part for name, part in share.items()}
-        share["scale"] = SCALE_SHARE_OF_WEIGHTS
-    mu_pass = mu * math.sqrt(rules.passes[k])
-    far = FAR_SHARE if last and policy.far and mu * n > FAR_FROM else 0.0
+        share["scale"] = rules.SCALE_SHARE_OF_WEIGHTS
+    mu_pass = mu * math.sqrt(pass_shares.passes[k])
+    far = rules.FAR_SHARE if last and policy.far and mu * n > rules.FAR_FROM else 0.0
     share = {name: (1.0 - far) * part for name, part in share.items()}
     mu_far = mu_pass * math.sqrt(far)
     gram_l2 = sensitivity(Gram(Ball(p)), relation, "l2")
@@ -258,16 +213,25 @@ def plan_pass(
     gain = math.sqrt(total) / joint
     effective_mu = {name: mu_pass * math.sqrt(x) * gain for name, x in share.items()}
     H2 = p * _radius(effective_mu["information"] * n / p, p, policy)
-    C = max(policy.clip * math.sqrt(p), CLIP_FACTOR * (effective_mu["score"] * n) ** CLIP_POWER)
+    C = max(
+        policy.clip * math.sqrt(p),
+        rules.CLIP_FACTOR * (effective_mu["score"] * n) ** rules.CLIP_POWER,
+    )
     J2 = 0.0
     if share["meat"]:
-        J2 = p * max(MIN_RADIUS, MEAT_FACTOR * math.sqrt(effective_mu["meat"] * tail / p))
+        J2 = p * max(
+            rules.MIN_RADIUS, rules.MEAT_FACTOR * math.sqrt(effective_mu["meat"] * tail / p)
+        )
     L2 = policy.ordinary * p if share["spread"] else 0.0
-    cut = SCALE_CUT
+    cut = rules.SCALE_CUT
     if of_weights:
-        cut = max(SCALE_CUT_OF_WEIGHTS, (SCALE_CUT_OVER_CLIP * C) ** 2 / p)
+        cut = max(rules.SCALE_CUT_OF_WEIGHTS, (rules.SCALE_CUT_OVER_CLIP * C) ** 2 / p)
         # the meat of heavy rows is what moderate radii cut off: up to C, where its noise allows
-        J2 = max(J2, min(C * C, MEAT_NOISE * effective_mu["meat"] * tail / gram_l2)) if J2 else 0.0
+        J2 = (
+            max(J2, min(C * C, rules.MEAT_NOISE * effective_mu["meat"] * tail / gram_l2))
+            if J2
+            else 0.0
+        )
     mu_scale = mu_pass * math.sqrt(share["scale"])
     mu_histogram = mu_pass * math.sqrt(share["histogram"])
     one_bin = sensitivity(Sum(OneHot(2)), relation, "l2")
@@ -294,27 +258,27 @@ def _radius(x: float, p: int, policy: ClipPolicy) -> float:
     It grows with x, as what is clipped is missing in the Newton step; with many columns it is cut
     where the spectral noise of the information would exceed about a quarter.
     """
-    free = INFORMATION_FACTOR * x**INFORMATION_POWER
+    free = rules.INFORMATION_FACTOR * x**rules.INFORMATION_POWER
     if not policy.narrow:
-        return max(MIN_RADIUS, free)
-    return max(MIN_NARROW_RADIUS, min(free, NARROW_FACTOR * x / math.sqrt(p)))
+        return max(rules.MIN_RADIUS, free)
+    return max(rules.MIN_NARROW_RADIUS, min(free, rules.NARROW_FACTOR * x / math.sqrt(p)))
 
 
-def _shares(rules: Rules, *, last: bool, meat: bool) -> dict[str, float]:
+def _shares(pass_shares: PassShares, *, last: bool, meat: bool) -> dict[str, float]:
     """Return each sum's share of the pass's mu^2, 0 if the sum is not released."""
     if not last:
         return {
-            "information": rules.information, "score": rules.score, "meat": 0.0, "spread": 0.0,
-            "scale": rules.scale, "histogram": 0.0,
+            "information": pass_shares.information, "score": pass_shares.score, "meat": 0.0,
+            "spread": 0.0, "scale": pass_shares.scale, "histogram": 0.0,
         }  # fmt: skip
-    remaining = 1.0 - rules.spread
+    remaining = 1.0 - pass_shares.spread
     return {
-        "information": remaining * rules.last_information,
-        "score": remaining * rules.last_score,
-        "meat": remaining * rules.meat if meat else 0.0,
-        "spread": rules.spread,
-        "scale": 0.0 if meat else remaining * rules.meat,
-        "histogram": remaining * rules.histogram,
+        "information": remaining * pass_shares.last_information,
+        "score": remaining * pass_shares.last_score,
+        "meat": remaining * pass_shares.meat if meat else 0.0,
+        "spread": pass_shares.spread,
+        "scale": 0.0 if meat else remaining * pass_shares.meat,
+        "histogram": remaining * pass_shares.histogram,
     }
 
 
@@ -325,7 +289,7 @@ def noise_ratio(mu: float, p: int, n: int) -> float:
 
 def pilot_share(x: float) -> int:
     """Return k: a pass between the first and the last reads each row with probability 1/k."""
-    return power_of_two(min(PILOT_NOISE / x, PILOT_COINS))
+    return power_of_two(min(rules.PILOT_NOISE / x, rules.PILOT_COINS))
 
 
 def first_share(x: float) -> int:
@@ -333,7 +297,7 @@ def first_share(x: float) -> int:
 
     ``models/linear/theory.md``, 3.2.
     """
-    return power_of_two(min(FIRST_NOISE / x, PILOT_COINS))
+    return power_of_two(min(rules.FIRST_NOISE / x, rules.PILOT_COINS))
 
 
 def pilot_windows(design: Design, n: int, x: float) -> Windows:
@@ -346,8 +310,8 @@ def pilot_windows(design: Design, n: int, x: float) -> Windows:
     local = any(c.kind not in _SPREAD for c in design.columns) or any(
         v.kind != "real" for v in design.kinds.values()
     )
-    apart = power_of_two(min(n / (PILOT_PLACES[local] * WINDOW), PILOT_PERIOD))
-    every = power_of_two(min(PILOT_NOISE / x, PILOT_EVERY[local], apart))
+    apart = power_of_two(min(n / (rules.PILOT_PLACES[local] * WINDOW), rules.PILOT_PERIOD))
+    every = power_of_two(min(rules.PILOT_NOISE / x, rules.PILOT_EVERY[local], apart))
     return Windows(every, 1 if local else apart // every)
 
 
@@ -395,20 +359,24 @@ class Pilot:
 
 def many_for_units(mu: float, N: int, p: int) -> bool:
     """Return whether a budget is small for the number of columns, as for rows. Public."""
-    return p >= COLUMNS and columns_noise(mu, N, p) > WIDE_NOISE
+    return p >= rules.COLUMNS and columns_noise(mu, N, p) > rules.WIDE_NOISE
 
 
 def shares_of_units(*, last: bool, scale: bool, many: bool) -> UnitShares:
     """Return the shares within a pass; ``many``: columns are many for the budget."""
     if last:
-        return LAST_OF_COLUMNS if many else LAST
-    return replace(EARLY, scale=SCALE_SHARE, score=EARLY.score - SCALE_SHARE) if scale else EARLY
+        return rules.LAST_OF_COLUMNS if many else rules.LAST
+    return (
+        replace(rules.EARLY, scale=rules.SCALE_SHARE, score=rules.EARLY.score - rules.SCALE_SHARE)
+        if scale
+        else rules.EARLY
+    )
 
 
 def information_of_units(x: float, p: int) -> float:
     """Return R_H^2 over the trace of the information of a unit, x = mu_H N / p."""
-    free = max(MIN_RADIUS_OF_UNITS, INFORMATION_FACTOR * x**INFORMATION_POWER)
-    return max(MIN_NARROW_RADIUS, min(free, NARROW_FACTOR_OF_UNITS * x / math.sqrt(p)))
+    free = max(rules.MIN_RADIUS_OF_UNITS, rules.INFORMATION_FACTOR * x**rules.INFORMATION_POWER)
+    return max(rules.MIN_NARROW_RADIUS, min(free, rules.NARROW_FACTOR_OF_UNITS * x / math.sqrt(p)))
 
 
 def forecast(mu: float, N: int, p: int, last: float) -> float:
@@ -426,7 +394,7 @@ def forecast(mu: float, N: int, p: int, last: float) -> float:
 
 def needed(mu: float, N: int, p: int, last: float) -> tuple[int, float, int]:
     """Return (the N, the factor of mu, the largest p) at which the forecast is fine. Public."""
-    low, high, low_noise = 1.0, 2.0, OF_UNITS.low_noise
+    low, high, low_noise = 1.0, 2.0, rules.OF_UNITS.low_noise
     while forecast(mu * high, N, p, last) > low_noise and high < 1e9:
         low, high = high, high * 2.0
     for _ in range(50):

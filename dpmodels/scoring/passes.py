@@ -21,15 +21,9 @@ from dpmodels.arrays import Array
 from dpmodels.formula.design import Grid
 from dpmodels.proof.sets import STEPS, Ball, Interval, OneHot
 from dpmodels.proof.statistics import RankOne, Sum
+from dpmodels.scoring import rules
 from dpmodels.scoring.models import Evaluate, plain
 from dpmodels.scoring.pass_plan import PassPlan
-from dpmodels.scoring.rules import (
-    AT_CLIP,
-    BINS,
-    EXPONENT_BIAS,
-    MANTISSA_BITS,
-    ROW_FACTOR_MAX,
-)
 from dpmodels.sources.rows import Coins, short
 from dpmodels.sums.ask import ALL, Added, Ask, Pass, Query, Read
 from dpmodels.sums.products import (
@@ -53,7 +47,7 @@ from dpmodels.sums.rowmap import UnitScale, images_of
 Integers = npt.NDArray[np.object_]
 
 #: The exponent of the first bin.
-FIRST = EXPONENT_BIAS - AT_CLIP
+FIRST_EXPONENT = rules.EXPONENT_BIAS - rules.AT_CLIP
 #: Parts of a pass that are matrices, in the order of their draw.
 MATRICES = ("information", "meat", "spread")
 
@@ -130,7 +124,7 @@ class Adding:
         k = filled(r)
         self.matrices = {name: ExactSum(k, k) for name in MATRICES}
         self.score, self.far = np.zeros(k, dtype=object), np.zeros(k, dtype=object)
-        self.scale, self.bins = 0, np.zeros(BINS * (1 + signed), dtype=np.int64)
+        self.scale, self.bins = 0, np.zeros(rules.BINS * (1 + signed), dtype=np.int64)
 
 
 class Affine(NamedTuple):
@@ -267,7 +261,7 @@ class ScorePass:
         factor *= self.map.step
         if not length.min(initial=1.0) > 0.0:
             factor[~(length > 0.0)] = 0.0
-        return end_of_numbers(factor, ROW_FACTOR_MAX * self.plan.clip, TOP)
+        return end_of_numbers(factor, rules.ROW_FACTOR_MAX * self.plan.clip, TOP)
 
     @functools.cached_property
     def map(self) -> Affine:
@@ -395,12 +389,12 @@ def counted_lengths(relative: Array, low: Any = None) -> npt.NDArray[np.int64]:
     """
     # 2^octave <= square < 2^(octave + 1); a zero has the least exponent
     bins = (relative * relative).view(np.int64)
-    bins >>= MANTISSA_BITS
-    bins -= FIRST
-    np.clip(bins, 0, BINS - 1, out=bins)
+    bins >>= rules.MANTISSA_BITS
+    bins -= FIRST_EXPONENT
+    np.clip(bins, 0, rules.BINS - 1, out=bins)
     if low is not None:
-        bins += BINS * low
-    counts = np.bincount(bins, minlength=BINS * (1 if low is None else 2))
+        bins += rules.BINS * low
+    counts = np.bincount(bins, minlength=rules.BINS * (1 if low is None else 2))
     return np.asarray(counts.astype(np.int64))
 
 
@@ -444,7 +438,7 @@ def _joint(sums: PassSums, plan: PassPlan) -> Added:
             steps.append(np.full(r * (r + 1) // 2, (radius / STEPS) ** 2))
     lattice = plan.clip / STEPS  # of an integer of the scores: by their route
     if not plan.weighted:
-        lattice *= plan.information / STEPS * ROW_FACTOR_MAX
+        lattice *= plan.information / STEPS * rules.ROW_FACTOR_MAX
     elif sums.by_cell:
         lattice /= STEPS
     steps.append(np.full(r, lattice))
@@ -477,13 +471,13 @@ def ask_pass(
     if plan.mu_histogram:
         signed = plan.policy.signed
         counts = Query(
-            Sum(OneHot(BINS * (1 + signed))), over,
+            Sum(OneHot(rules.BINS * (1 + signed))), over,
             lambda sums: Added(np.array(pick(sums).bins, dtype=object)),
         )  # fmt: skip
         bins = ask(f"score lengths {label}", counts, read).values
         if signed:
-            out["signed"] = bins[:BINS] - bins[BINS:]
-            bins = bins[:BINS] + bins[BINS:]
+            out["signed"] = bins[:rules.BINS] - bins[rules.BINS:]
+            bins = bins[:rules.BINS] + bins[rules.BINS:]
         out["bins"] = bins
     if plan.mu_far:
 

@@ -21,6 +21,7 @@ import numpy as np
 from dpmodels.after.moments import counted_rows
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
+from dpmodels.scoring import rules
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.known import Known, known_entries
@@ -39,21 +40,7 @@ from dpmodels.scoring.pass_plan import (
     policy_of,
 )
 from dpmodels.scoring.passes import Passes, PassSums, Released, ScorePass
-from dpmodels.scoring.rules import (
-    COLUMNS,
-    INFORMATION_FACTOR,
-    INFORMATION_POWER,
-    NARROW_FACTOR,
-    OF_ROWS,
-    REACH_OF_START,
-    RESERVE,
-    SEEN_COUNT,
-    START_RADIUS_MAX,
-    START_RADIUS_MAX_STRONG,
-    START_STRONG,
-    Forecast,
-    Rules,
-)
+from dpmodels.scoring.rules import Forecast, PassShares
 from dpmodels.scoring.run import (
     Aimed,
     Chain,
@@ -97,7 +84,7 @@ class RowsPlan(ScoringPlan):
     noise: float = 0.0  # Spectral norm of the noise of the last information, relative to it: public
     readings: int = 0  # Largest number of readings of the rows, without the closing release
     opening: Opening | None = None  # Another method for the start; None: rows in one ball
-    forecast: ClassVar[Forecast] = OF_ROWS
+    forecast: ClassVar[Forecast] = rules.OF_ROWS
 
     def sequence(self, fits: Callable[[], Sequence[Fitting]]) -> Iterator[PassPlan]:
         """Yield the passes, with extra ones from the reserve until the fit has converged."""
@@ -119,7 +106,7 @@ class RowsPlan(ScoringPlan):
         if not self.more:
             return {}
         planned, used = len(self.passes), len(release.fits[0].plans) - len(self.passes)
-        return {RESERVE: f"{planned} passes planned, {used} more used of {len(self.more)}"}
+        return {rules.RESERVE: f"{planned} passes planned, {used} more used of {len(self.more)}"}
 
     @property
     def ledger(self) -> tuple[LedgerStep, ...]:
@@ -127,7 +114,7 @@ class RowsPlan(ScoringPlan):
         out = [("start", self.start)] if self.opening is None else []
         for k, planned in enumerate(self.passes, 1):
             if planned.last and self.more:
-                out.append((RESERVE, self.reserve))
+                out.append((rules.RESERVE, self.reserve))
             else:
                 for chain in self.chains:
                     out += _pass_steps(planned, chain.step(k))
@@ -146,7 +133,7 @@ def _pass_steps(planned: PassPlan, label: str) -> Iterator[tuple[str, float]]:
 
 
 def plan_scoring(
-    rules: Rules,
+    pass_shares: PassShares,
     mu: float,
     n: int,
     p: int,
@@ -172,7 +159,7 @@ def plan_scoring(
     total_mu = mu
     if closing is not None:
         mu *= math.sqrt(1.0 - closing.share)
-    last = len(rules.passes) - 1
+    last = len(pass_shares.passes) - 1
     pilot = Pilot() if pilot is None else pilot
     part = mu / math.sqrt(len(chains))
     first = chains[0].score
@@ -183,14 +170,16 @@ def plan_scoring(
         of_weights=of_weights,
     )  # fmt: skip
     early = pilot.early(n)
-    passes = tuple(planned_pass(rules, k, n=early if k < last else n) for k in range(1, last + 1))
+    passes = tuple(
+        planned_pass(pass_shares, k, n=early if k < last else n) for k in range(1, last + 1)
+    )
     extra = []
-    for shares in longer(rules.passes) if reserve else ():
-        with_more, k = replace(rules, passes=shares), len(shares) - 1
+    for shares in longer(pass_shares.passes) if reserve else ():
+        with_more, k = replace(pass_shares, passes=shares), len(shares) - 1
         extra.append((planned_pass(with_more, k - 1, n=early), planned_pass(with_more, k, n=n)))
-    start = mu * math.sqrt(rules.passes[0])
+    start = mu * math.sqrt(pass_shares.passes[0])
     radius = radius or math.sqrt(p + 1.0)
-    left = mu * math.sqrt(rules.passes[-1]) if extra else 0.0
+    left = mu * math.sqrt(pass_shares.passes[-1]) if extra else 0.0
     noise = passes[-1].noise.information / passes[-1].rows * math.sqrt(2.0 * p)
     return RowsPlan(
         p, n, total_mu, relation, pilot, chains, closing, start, radius, passes, tuple(extra), left,
@@ -234,11 +223,11 @@ def start_radius(detail: ScoredDetail, rank: int) -> float:
     if not measured or not detail.chains[0].score.of_residual:
         return 0.0
     x = detail.mu * math.sqrt(detail.shares[0]) * detail.pilot.start(detail.rows) / max(rank, 1)
-    kappa = INFORMATION_FACTOR * x**INFORMATION_POWER
-    if rank >= COLUMNS:
-        kappa = min(kappa, NARROW_FACTOR * x / math.sqrt(rank))
-    strong = detail.mu * detail.rows > START_STRONG
-    most = START_RADIUS_MAX_STRONG if strong else START_RADIUS_MAX
+    kappa = rules.INFORMATION_FACTOR * x**rules.INFORMATION_POWER
+    if rank >= rules.COLUMNS:
+        kappa = min(kappa, rules.NARROW_FACTOR * x / math.sqrt(rank))
+    strong = detail.mu * detail.rows > rules.START_STRONG
+    most = rules.START_RADIUS_MAX_STRONG if strong else rules.START_RADIUS_MAX
     return math.sqrt((rank + 1.0) * min(max(1.0, kappa), most))
 
 
@@ -252,7 +241,7 @@ def _rows_of_start(Q: Array, sd: float, guess: float, coordinates: Coordinates) 
     if a is None:
         return guess
     count = counted_rows(Q[:-1, :-1], a)
-    return count if count > SEEN_COUNT * sd * float(a @ a) else guess
+    return count if count > rules.SEEN_COUNT * sd * float(a @ a) else guess
 
 
 def _joint_ball(
@@ -287,7 +276,7 @@ def _within_reach(state: State, seen: Array) -> State:
     a = state.constant
     middle = 0.0 if a is None else float(state.theta @ mean_row(state.M, a))
     far = float(np.abs(seen @ state.theta - middle).max(initial=0.0))
-    factor = min(1.0, REACH_OF_START / max(far, 1e-300))
+    factor = min(1.0, rules.REACH_OF_START / max(far, 1e-300))
     theta = factor * state.theta
     return replace(state, theta=theta if a is None else theta + (1.0 - factor) * middle * a)
 
@@ -416,9 +405,9 @@ class RowEngine(ScoringEngine):
         """Return chains, shares of start and passes, and the releases before the start."""
         scales = _scales(request, design, model, mu, rows)
         mu *= math.sqrt(1.0 - math.fsum(scale.share for scale in scales))
-        p, rules = design.p, model.chains[0].score.rules
-        chosen = request.shares_of(self.names(len(rules.passes)))
-        shares = passes_of(rules, mu, rows, p) if chosen is None else tuple(chosen.values())
+        p, pass_shares = design.p, model.chains[0].score.pass_shares
+        chosen = request.shares_of(self.names(len(pass_shares.passes)))
+        shares = passes_of(pass_shares, mu, rows, p) if chosen is None else tuple(chosen.values())
         x = noise_ratio(mu, p, rows)
         # In a table sorted by a private column one replaced row can move others into another block
         # of rows, and a pass may read only some blocks.
@@ -431,13 +420,13 @@ class RowEngine(ScoringEngine):
     def plan(self, detail: ScoredDetail, rank: int, relation: str, _: Design) -> RowsPlan:
         """Return the plan of the passes for a design of this rank."""
         model, weighted = detail.model, detail.design.auxiliary_place("weights") is not None
-        rules = replace(model.chains[0].score.rules, passes=detail.shares)
+        pass_shares = replace(model.chains[0].score.pass_shares, passes=detail.shares)
         return plan_scoring(
-            rules, detail.mu, detail.rows, rank, relation, chains=detail.chains, meat=model.meat,
-            pilot=detail.pilot, radius=model.radius or start_radius(detail, rank),
+            pass_shares, detail.mu, detail.rows, rank, relation, chains=detail.chains,
+            meat=model.meat, pilot=detail.pilot, radius=model.radius or start_radius(detail, rank),
             weighted=weighted,
             of_weights=weighted or bool(detail.design.scaled), closing=model.closing,
-            reserve=detail.whole and detail.design.p >= COLUMNS and not detail.chains[0].raw,
+            reserve=detail.whole and detail.design.p >= rules.COLUMNS and not detail.chains[0].raw,
             opening=model.opening,
         )  # fmt: skip
 
@@ -450,7 +439,7 @@ class RowEngine(ScoringEngine):
             "noise of the information": scoring.noise,
             "clip of scores": scoring.passes[-1].clip,
         }
-        if scoring.noise > OF_ROWS.high_noise:
+        if scoring.noise > rules.OF_ROWS.high_noise:
             return numbers, {}
 
         def noise(chain: Chain, state: State, coordinates: Coordinates) -> float:
@@ -463,9 +452,9 @@ class RowEngine(ScoringEngine):
     def advice(self, scoring: RowsPlan) -> tuple[str, ...]:
         """Return advice for a model for which the budget is too small."""
         return (
-            f"noise is {scoring.noise:.0%} of the signal (above {OF_ROWS.high_noise:.0%}): this "
-            "budget is too small for this model, so intervals will be wide and coefficients not "
-            "determined. More rows, a larger eps, narrower ranges or fewer terms "
+            f"noise is {scoring.noise:.0%} of the signal (above {rules.OF_ROWS.high_noise:.0%}): "
+            "this budget is too small for this model, so intervals will be wide and coefficients "
+            "not determined. More rows, a larger eps, narrower ranges or fewer terms "
             "help; for predictions alone inference=False spends nothing on errors",
         )
 
@@ -519,7 +508,7 @@ class RowEngine(ScoringEngine):
         """Return pass k of all models over one reading of the rows."""
         if plan.more and k >= len(plan.passes):
             steps = [step for fit in fits for step in _pass_steps(planned, fit.chain.step(k))]
-            ask.pay(RESERVE, [LedgerStep(name, Gaussian(mu)) for name, mu in steps])
+            ask.pay(rules.RESERVE, [LedgerStep(name, Gaussian(mu)) for name, mu in steps])
         passes = []
         for fit in fits:
             pass_plan, typical = within(planned, fit.model, fit.state, coordinates, design)

@@ -64,7 +64,7 @@ SCALE_SHARE = 0.04
 
 
 @dataclass(frozen=True)
-class Rules:
+class PassShares:
     """Shares of mu^2 of one family of models, over the passes and within a pass."""
 
     passes: tuple[float, ...]  # Share of the start and of every scoring pass
@@ -86,18 +86,18 @@ class Rules:
 
 
 #: Start and two passes: more converge to the biased clipped equation. [N 11]
-LINEAR = Rules((0.15, 0.20, 0.65))
+LINEAR = PassShares((0.15, 0.20, 0.65))
 #: After a start of another kind, which is noisier: two passes more, with a little each. [N 72]
-OPENED = Rules((0.15, 0.05, 0.07, 0.13, 0.6))
+OPENED = PassShares((0.15, 0.05, 0.07, 0.13, 0.6))
 #: Models of a residual with many columns and little noise: two steps show whether a fit moves.
 #: [A 20]
 STRONG_COLUMNS = (0.15, 0.07, 0.13, 0.65)
 #: Models of a residual with many columns: the noise of the early passes decides. [N 7]
 MANY_COLUMNS = (0.18, 0.06, 0.09, 0.15, 0.52)
 #: Models of a mean (events, counts). [A 21]
-MEANS = Rules((0.12, 0.08, 0.10, 0.15, 0.55))
+MEANS = PassShares((0.12, 0.08, 0.10, 0.15, 0.55))
 #: Models with a bounded score: their density gives the scale, so none is released. [A 21]
-BOUNDED = Rules((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
+BOUNDED = PassShares((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
 #: Share of the reserve that an extra pass takes (method 3.2). [N 19]
 EXTRA_PASS_SHARE = 0.18
 #: Least share of the last pass after extra passes. [A 8]
@@ -240,8 +240,6 @@ MIN_BALL_MASS = 0.1
 EVENT_MEAN = (0.01, 0.99)
 #: Least share of the rarer outcome by a released mean. [N 35]
 MIN_EVENT_SHARE = 1e-3
-#: The same by a logit's information.
-MIN_EVENT_SHARE_OF_LOGIT = 1e-4
 #: Bounds of alpha of the negative binomial.
 ALPHA = (1e-3, 20.0)
 
@@ -275,8 +273,6 @@ MOVED_SDS = 3.0
 QUANTILE_SCALE = 1.25
 #: Kernel width over the local scale.
 KERNEL_WIDTH = 0.35
-#: The local scale falls at most to this part in one pass.
-MIN_SCALE_FALL = 0.3
 
 # -- Excess over the clip (method 4)
 
@@ -353,10 +349,6 @@ MIN_INFORMATION_SDS = 4.0
 LEVERAGE_BIAS = 4.0
 #: The same: families, Huber, units. Quantiles have 0.
 LEVERAGE_BIAS_LOW = 1.0
-#: Curvature allowance of a mean, over ``|d|_M |d_j|``.
-CURVATURE_OF_MEANS = 0.125
-#: The same of a quantile, over the local scale.
-CURVATURE_OF_QUANTILES = 0.15
 #: Residual variance of the start over that of the last scores: responses may be clipped. [N 22]
 START_SPREAD = 12.0
 #: Part of it that the start must have seen. [N 21]

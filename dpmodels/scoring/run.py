@@ -21,12 +21,12 @@ from dpmodels.arrays import Array
 from dpmodels.planning import expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
+from dpmodels.scoring import rules
 from dpmodels.scoring.cells import Deviance
 from dpmodels.scoring.coordinates import Coordinates, of_short_rows, public_coordinates
 from dpmodels.scoring.models import Model, Start, State, floored, roots
 from dpmodels.scoring.pass_plan import PassPlan, Pilot, released_count
 from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass
-from dpmodels.scoring.rules import STATISTICS_SHARE, STATISTICS_STEP
 from dpmodels.scoring.step import Step
 
 if TYPE_CHECKING:
@@ -310,8 +310,8 @@ class Closing:
 class FitStatistics(Closing):
     """Deviance and its kin, of a model of a mean, at the final fit."""
 
-    name: ClassVar[str] = STATISTICS_STEP
-    share: ClassVar[float] = STATISTICS_SHARE
+    name: ClassVar[str] = rules.STATISTICS_STEP
+    share: ClassVar[float] = rules.STATISTICS_SHARE
 
     def conclude(self, release: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
         """Release the statistics; the deviance allows for its clip by released score lengths."""

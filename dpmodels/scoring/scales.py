@@ -23,31 +23,9 @@ from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import OneHot
 from dpmodels.proof.statistics import Stack, Sum
+from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import Coordinates, most_root, narrowed
 from dpmodels.scoring.pass_plan import power_of_two, released_count
-from dpmodels.scoring.rules import (
-    CELLS,
-    CLEAR_TAIL_SDS,
-    DISTANCE_OCTAVES,
-    DISTANCES,
-    EXPONENT_BIAS,
-    MANTISSA_BITS,
-    MAX_TAIL_PART,
-    NUMBER_SHARES,
-    ONE_LENGTH_PART,
-    PILOT_COINS,
-    PLACES,
-    PUBLIC_END_SDS,
-    RANGE_VARIANCE_PART,
-    RESPONSE_SCALES,
-    RESPONSE_UNIT,
-    START_NOISE_OF_RANGE,
-    TAIL_PART,
-    VISIBLE_SDS,
-    WEIGHT_BINS,
-    WEIGHT_SHARE,
-    WEIGHT_STEP,
-)
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import ALL, Added, Ask, Counts, Query, Read, Sums, first_array
 from dpmodels.variables import Binary, Levels, Text
@@ -76,7 +54,7 @@ class ScalePlan:
     rows: float  # That are read: public, or the guess (expected under coins)
     read: Read = ALL
     label: ClassVar[str] = "scales"
-    share: ClassVar[float] = sum(NUMBER_SHARES)
+    share: ClassVar[float] = sum(rules.NUMBER_SHARES)
 
     @classmethod
     def of(
@@ -84,7 +62,9 @@ class ScalePlan:
     ) -> ScalePlan:
         """Plan the release over n rows, of which one in k is read if there are enough."""
         plan = cls(names, response, mu, relation, n)
-        every = power_of_two(min(TAIL_PART * n / (CLEAR_TAIL_SDS * plan.noise(1)), PILOT_COINS))
+        every = power_of_two(
+            min(rules.TAIL_PART * n / (rules.CLEAR_TAIL_SDS * plan.noise(1)), rules.PILOT_COINS)
+        )
         return replace(plan, rows=n / every, read=Read(every))
 
     @property
@@ -97,17 +77,19 @@ class ScalePlan:
         """Steps of the ledger. Shares are of the whole scoring."""
         return tuple(
             Step(name, Gaussian(self.mu * math.sqrt(share)), share=share)
-            for name, share in zip((PLACES, DISTANCES), NUMBER_SHARES, strict=True)
+            for name, share in zip(
+                (rules.PLACES, rules.DISTANCES), rules.NUMBER_SHARES, strict=True
+            )
         )
 
     def histograms(self, k: int) -> Stack:
         """Return histogram k (0: places, 1: distances) of every variable: one bin each."""
         d = len(self.names)
-        return Stack((Sum(OneHot((CELLS, DISTANCE_OCTAVES)[k])),) * d, (1.0,) * d)
+        return Stack((Sum(OneHot((rules.CELLS, rules.DISTANCE_OCTAVES)[k])),) * d, (1.0,) * d)
 
     def noise(self, k: int) -> float:
         """Return the noise sd of the bins of histogram k."""
-        mechanism = Gaussian(self.mu * math.sqrt(NUMBER_SHARES[k]))
+        mechanism = Gaussian(self.mu * math.sqrt(rules.NUMBER_SHARES[k]))
         return float(noise_of(self.histograms(k), mechanism, self.relation)[0])
 
     def locate(
@@ -153,7 +135,7 @@ class ScalePlan:
         query = Query(
             self.histograms(k), over, lambda sums: Added(sums.arrays[0].astype(object))
         )
-        return ask((PLACES, DISTANCES)[k], query, self.read).values
+        return ask((rules.PLACES, rules.DISTANCES)[k], query, self.read).values
 
     def _read(self, counts: Array) -> float:
         """Return the rows that a histogram is of: where n is private as released, if it is seen."""
@@ -222,7 +204,7 @@ class _Histogram:
         Confidential. The exponent of a square gives the half octave of the distance, from the range
         down.
         """
-        size = DISTANCE_OCTAVES if self.octaves else CELLS
+        size = rules.DISTANCE_OCTAVES if self.octaves else rules.CELLS
         out = np.zeros((len(self.places), size), dtype=np.int64)
         for block in blocks:
             for i, j in enumerate(self.places):
@@ -231,9 +213,9 @@ class _Histogram:
                     part = part / self.width[i]
                     square = part[np.isfinite(part)]
                     square *= square
-                    at = EXPONENT_BIAS - 1 - (square.view(np.int64) >> MANTISSA_BITS)
+                    at = rules.EXPONENT_BIAS - 1 - (square.view(np.int64) >> rules.MANTISSA_BITS)
                 else:
-                    part = part * (CELLS / self.width[i])
+                    part = part * (rules.CELLS / self.width[i])
                     at = np.floor(part[np.isfinite(part)])
                 at = np.clip(at, 0, size - 1).astype(np.int64)
                 out[i] += np.bincount(at, minlength=size)
@@ -281,14 +263,14 @@ def scale_of(counts: Array, sd: float, n: float) -> float | None:
 
     sums = np.cumsum(counts)
     j = np.arange(1.0, len(counts) + 1.0)
-    need = np.maximum(TAIL_PART * n, VISIBLE_SDS * sd * np.sqrt(j))
+    need = np.maximum(rules.TAIL_PART * n, rules.VISIBLE_SDS * sd * np.sqrt(j))
     reached = np.flatnonzero(sums >= need)
-    if float(np.max(counts)) > ONE_LENGTH_PART * n:
+    if float(np.max(counts)) > rules.ONE_LENGTH_PART * n:
         return _of_few_values(counts, sd, n)
     if not len(reached):
         return None
     k = int(reached[0])
-    if need[k] > MAX_TAIL_PART * n:
+    if need[k] > rules.MAX_TAIL_PART * n:
         return None
     before = float(sums[k - 1]) if k else 0.0
     within = (need[k] - before) / max(float(sums[k]) - before, 1e-300)
@@ -305,16 +287,18 @@ def _of_few_values(counts: Array, sd: float, n: float) -> float | None:
     these huge.
     """
     squares = 2.0 ** -(np.arange(len(counts)) + 0.5)
-    clear = np.where(counts > VISIBLE_SDS * sd, counts, 0.0)
-    if float(clear.sum() - clear.max()) < TAIL_PART * n:
+    clear = np.where(counts > rules.VISIBLE_SDS * sd, counts, 0.0)
+    if float(clear.sum() - clear.max()) < rules.TAIL_PART * n:
         return None
-    scale = math.sqrt((float(clear @ squares) + VISIBLE_SDS * sd) / n)
+    scale = math.sqrt((float(clear @ squares) + rules.VISIBLE_SDS * sd) / n)
     return scale if scale < 1.0 / math.sqrt(12.0) else None
 
 
 def sd_of_box(scale: float, width: float) -> float:
     """Return the sd of a variable in the box, by its scale over the width of its declared range."""
-    return width * math.sqrt((1.0 - RANGE_VARIANCE_PART) * scale**2 + RANGE_VARIANCE_PART / 12.0)
+    return width * math.sqrt(
+        (1.0 - rules.RANGE_VARIANCE_PART) * scale**2 + rules.RANGE_VARIANCE_PART / 12.0
+    )
 
 
 def uniform_range(centre: float, sd: float) -> tuple[float, float]:
@@ -335,7 +319,7 @@ def looking_from(
     unit = coordinates.unit
     scale, shift, spread = np.array(unit.scale), np.array(unit.shift), 0.0
     if plan.response and (measured := seen[-1]) is not None:
-        wide = max(RESPONSE_SCALES, START_NOISE_OF_RANGE * RESPONSE_UNIT * clear)
+        wide = max(rules.RESPONSE_SCALES, rules.START_NOISE_OF_RANGE * rules.RESPONSE_UNIT * clear)
         half = width[-1] * min(wide * measured, 0.5)
         if unit.intercept or unit.one is not None:
             half *= most_root(design)
@@ -348,7 +332,10 @@ def looking_from(
         if measured is not None:
             sd = sd_of_box(measured, float(w))
             box[name] = uniform_range(float(c), sd)
-            ends[name] = (float(c) - PUBLIC_END_SDS * sd, float(c) + PUBLIC_END_SDS * sd)
+            ends[name] = (
+                float(c) - rules.PUBLIC_END_SDS * sd,
+                float(c) + rules.PUBLIC_END_SDS * sd,
+            )
     if box:
         middles = {name: (low + high) / 2.0 for name, (low, high) in box.items()}
         coordinates = replace(narrowed(coordinates, design, box), ends=ends, centres=middles)
@@ -362,29 +349,31 @@ def weight_histogram(
     blocks: Iterable[Array], place: int, top: float
 ) -> tuple[npt.NDArray[np.object_]]:
     """Return the counts of weights by half octaves of the declared range: one bin per row."""
-    out = np.zeros(WEIGHT_BINS, dtype=np.int64)
+    out = np.zeros(rules.WEIGHT_BINS, dtype=np.int64)
     with np.errstate(all="ignore"):
         for block in blocks:
             bins = np.floor(-2.0 * np.log2(block[place] / top))
-            bins = np.where(np.isfinite(bins), np.clip(bins, 0, WEIGHT_BINS - 1), WEIGHT_BINS - 1)
-            out += np.bincount(bins.astype(np.intp), minlength=WEIGHT_BINS)
+            bins = np.where(
+                np.isfinite(bins), np.clip(bins, 0, rules.WEIGHT_BINS - 1), rules.WEIGHT_BINS - 1
+            )
+            out += np.bincount(bins.astype(np.intp), minlength=rules.WEIGHT_BINS)
     return (out.astype(object),)
 
 
 def weight_query(design: Design, place: int, top: float) -> Query:
     """Return the query of the histogram of weights."""
     job = functools.partial(weight_histogram, place=place, top=top)
-    return Query(Sum(OneHot(WEIGHT_BINS)), Counts(design, job), first_array)
+    return Query(Sum(OneHot(rules.WEIGHT_BINS)), Counts(design, job), first_array)
 
 
 def weight_middles(top: float) -> Array:
     """Return the weights that the bins stand for: their geometric middles."""
-    return np.asarray(top * 2.0 ** (-(np.arange(WEIGHT_BINS) + 0.5) / 2.0))
+    return np.asarray(top * 2.0 ** (-(np.arange(rules.WEIGHT_BINS) + 0.5) / 2.0))
 
 
 def mean_weight(counts: Array, sd: float, top: float) -> float:
     """Return the mean weight by a noisy histogram, or ``top`` if no bin is clear of its noise."""
-    clear = np.where(counts > VISIBLE_SDS * sd, counts, 0.0)
+    clear = np.where(counts > rules.VISIBLE_SDS * sd, counts, 0.0)
     total = float(np.sum((clear * weight_middles(top))[:-1]))
     return total / float(clear.sum()) if total > 0.0 else top
 
@@ -396,13 +385,19 @@ class WeightPlan:
     place: int  # Row of the block that holds the weights
     top: float  # Largest declared weight
     mu: float  # mu of the whole scoring, this step included
-    label: ClassVar[str] = WEIGHT_STEP
-    share: ClassVar[float] = WEIGHT_SHARE
+    label: ClassVar[str] = rules.WEIGHT_STEP
+    share: ClassVar[float] = rules.WEIGHT_SHARE
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """Steps of the ledger. Shares are of the whole scoring."""
-        return (Step(WEIGHT_STEP, Gaussian(self.mu * math.sqrt(WEIGHT_SHARE)), share=WEIGHT_SHARE),)
+        return (
+            Step(
+                rules.WEIGHT_STEP,
+                Gaussian(self.mu * math.sqrt(rules.WEIGHT_SHARE)),
+                share=rules.WEIGHT_SHARE,
+            ),
+        )
 
     def locate(
         self, coordinates: Coordinates, design: Design, ask: Ask, _: float = 0.0
@@ -413,6 +408,6 @@ class WeightPlan:
         -------
         Unit: one row. One Gaussian release of counts, a row in one bin.
         """
-        noisy = ask(WEIGHT_STEP, weight_query(design, self.place, self.top))
+        noisy = ask(rules.WEIGHT_STEP, weight_query(design, self.place, self.top))
         mean = mean_weight(noisy.values, float(noisy.sd[0]), self.top)
         return replace(coordinates, mean_weight=mean)

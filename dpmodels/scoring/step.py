@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.scoring import rules
 from dpmodels.scoring.clip import long_scores
 from dpmodels.scoring.models import (
     Information,
@@ -25,12 +26,6 @@ from dpmodels.scoring.models import (
 )
 from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.scoring.passes import Released
-from dpmodels.scoring.rules import (
-    DAMPING,
-    DAMPING_OF_UNITS,
-    FLOOR,
-    FLOOR_NOISE,
-)
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
@@ -70,11 +65,11 @@ def newton_step(
     noise = plan.noise.information / m
     H, nu = averaged(released.information / m, noise, state, model.averages)
     size = max(float(np.trace(H)) / r, 1e-3) if of_units else 1.0
-    least = FLOOR * size
+    least = rules.FLOOR * size
     # of units it is round only from the second pass on
     if plan.policy.shrinks and not (of_units and state.earlier is None):
         H, nu = kept_apart(H, nu, plan.energy)
-    floor = max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
+    floor = max(rules.FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
     eigen = axes(H)
     safe = floored(H, floor, eigen)
     total, sd = scores_of(released, plan)
@@ -136,7 +131,7 @@ def _early_of_units(
     look = roots(in_u)[1]
     moved = math.sqrt(max(float(d @ safe @ d), 0.0) / model.events(in_u))
     if not model.averages:
-        d = d / (1.0 + DAMPING_OF_UNITS * moved / math.sqrt(state.phi))
+        d = d / (1.0 + rules.DAMPING_OF_UNITS * moved / math.sqrt(state.phi))
     d = d * min(1.0, model.longest(state) / max(moved, 1e-300))
     back = np.linalg.inv(turn)  # of scores, whose coordinates are their own
     ratio = scale_ratio(released, plan, plan.rows * float(np.trace(back @ safe @ back.T)))
@@ -183,7 +178,7 @@ def _step_factor(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
     by_noise = sd * sd * float(np.sum(inverse * inverse)) / max(float(d @ d), 1e-300)
     if not plan.last:
         return max(0.0, 1.0 - by_noise)
-    return 1.0 - DAMPING * min(1.0, by_noise)
+    return 1.0 - rules.DAMPING * min(1.0, by_noise)
 
 
 def _whitening(
@@ -208,7 +203,7 @@ def _whitening(
     # covariance of scores about their mean, for an early fit
     J = released.meat / m - np.outer(mean, mean)
     noise = plan.noise.meat / m * float(np.trace(turn @ turn.T)) / r
-    J = shrunk(turn @ J @ turn.T, noise, r, least=FLOOR)
+    J = shrunk(turn @ J @ turn.T, noise, r, least=rules.FLOOR)
     if least > 0.0:
         J = floored(J, least)
     inverse = np.linalg.inv(look)

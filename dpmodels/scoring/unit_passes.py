@@ -24,18 +24,9 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS
+from dpmodels.scoring import rules
 from dpmodels.scoring.models import Curved, Model, State
 from dpmodels.scoring.passes import Centre, PassSums, affine_of, clipped, scaled, seen_rows
-from dpmodels.scoring.rules import (
-    EXPONENT_BIAS,
-    GRAIN,
-    MANTISSA_BITS,
-    MAX_EARLY_STEP_OF_UNITS,
-    OCTAVE_ZERO,
-    OCTAVES,
-    RARE_LENGTH_OF_UNITS,
-    RARE_MEAN,
-)
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.products import (
@@ -133,7 +124,7 @@ class Expansion:
 
         It is 2 for likelihoods, a factor of 7 in odds, rates or hazards.
         """
-        return MAX_EARLY_STEP_OF_UNITS
+        return rules.MAX_EARLY_STEP_OF_UNITS
 
     def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
         """Return C if the model chooses it, or 0 to choose it by the released histogram."""
@@ -152,7 +143,7 @@ class Expansion:
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return the curvature error of a last step (H in w)."""
-        raise NotImplementedError
+        return Curved()
 
     def remainder(self, state: State, d: Array) -> float:
         """Return 0: scores have a derivative."""
@@ -289,9 +280,9 @@ class Regression(Expansion):
     def longest(self, state: State) -> float:
         """Return two sds of the response, or 2 for models of a mean: the longest early step."""
         if not self.score.of_residual:
-            return MAX_EARLY_STEP_OF_UNITS
+            return rules.MAX_EARLY_STEP_OF_UNITS
         sd = 0.5 if self.values is None else self.values.sd * float(self.coordinates.unit.scale[-1])
-        return MAX_EARLY_STEP_OF_UNITS * sd
+        return rules.MAX_EARLY_STEP_OF_UNITS * sd
 
     def least_meat(self, state: State) -> float:
         """Return the minimum of the row model: the least variance of events and of small counts."""
@@ -312,14 +303,14 @@ class Regression(Expansion):
             return 0.0
         if self.score.counts_events and not self.score.is_event:
             mean = float(a @ state.M @ a)
-            return math.sqrt(len(a) / max(mean, 1e-3)) if mean < RARE_MEAN else 0.0
+            return math.sqrt(len(a) / max(mean, 1e-3)) if mean < rules.RARE_MEAN else 0.0
         if not self.score.is_event:
             return self.score.jump * math.sqrt(len(a) / max(float(a @ state.M @ a), 1.0))
         first = min(max(values.mean, 1.0 - values.mean), 1.0 - 1e-3)
         rows = max(float(a @ state.M @ a) / (first * (1.0 - first)), 1.0)
         u = a / float(a @ a)
         long = rows * self.score.farthest(float(state.theta @ u)) / math.sqrt(state.phi)
-        most = RARE_LENGTH_OF_UNITS * math.sqrt(1.0 / (1.0 - first) + len(u))
+        most = rules.RARE_LENGTH_OF_UNITS * math.sqrt(1.0 / (1.0 - first) + len(u))
         return min(long * float(np.linalg.norm(state.W @ u)), most)
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
@@ -346,8 +337,10 @@ class Regression(Expansion):
 def octaves(squares: Array) -> npt.NDArray[np.int64]:
     """Count positive finite numbers by octaves, the end bins open; others are in none."""
     positive = squares[(squares > 0.0) & np.isfinite(squares)]
-    octave = (positive.view(np.int64) >> MANTISSA_BITS) - (EXPONENT_BIAS - OCTAVE_ZERO)
-    return np.bincount(np.clip(octave, 0, OCTAVES - 1), minlength=OCTAVES)
+    octave = (positive.view(np.int64) >> rules.MANTISSA_BITS) - (
+        rules.EXPONENT_BIAS - rules.OCTAVE_ZERO
+    )
+    return np.bincount(np.clip(octave, 0, rules.OCTAVES - 1), minlength=rules.OCTAVES)
 
 
 def units_of(blocks: Iterable[Any]) -> Iterator[BlockOfPeople]:
@@ -366,7 +359,7 @@ def own_scores(expanded: Expanded) -> tuple[Array, Array, Array]:
     Integers; 0 where one is not finite. Sums below 2^53 steps are exact in any order, longer ones
     round in the unit's own order.
     """
-    rows = np.rint(expanded.score * (1.0 / GRAIN))
+    rows = np.rint(expanded.score * (1.0 / rules.GRAIN))
     scores = own_sum(rows, expanded.scores)
     size = lengths(scores)
     gone = ~(size < 1e140)
@@ -385,10 +378,10 @@ class LengthsJob:
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
         """Return the counts, (OCTAVES,). Confidential."""
-        out = np.zeros(OCTAVES, dtype=np.int64)
+        out = np.zeros(rules.OCTAVES, dtype=np.int64)
         with np.errstate(all="ignore"):
             for block in units_of(blocks):
-                size = own_scores(self.local.expand(block))[1] * GRAIN
+                size = own_scores(self.local.expand(block))[1] * rules.GRAIN
                 out += octaves(size * size)
         return Integers((out,))
 
@@ -403,7 +396,7 @@ class ScalesJob:
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
         """Return the counts, (r, OCTAVES). Confidential."""
-        out = np.zeros((self.r, OCTAVES), dtype=np.int64)
+        out = np.zeros((self.r, rules.OCTAVES), dtype=np.int64)
         with np.errstate(all="ignore"):
             for block in units_of(blocks):
                 expanded = self.local.expand(block)
@@ -478,14 +471,16 @@ class UnitsJob:
                 scores = _filled(scores, r)
                 score += self._scores(scores, size).astype(object)
                 if plan.mu_scale:
-                    square = (of_rows * GRAIN) ** 2 / plan.scale_cut
+                    square = (of_rows * rules.GRAIN) ** 2 / plan.scale_cut
                     if expanded.shares is not None:  # a row's squared score, by its share
                         square = square / expanded.shares
                     part = own_sum(end_of_numbers(square, low=0.0), expanded.scores)
                     scale += int(np.minimum(part, STEPS).sum())
                 if plan.meat:
-                    totals["meat"].add(scaled(scores[:, chosen], size[chosen], plan.meat / GRAIN))
-                unclipped = size <= plan.clip / GRAIN
+                    totals["meat"].add(
+                        scaled(scores[:, chosen], size[chosen], plan.meat / rules.GRAIN)
+                    )
+                unclipped = size <= plan.clip / rules.GRAIN
                 if expanded.whole is not None:
                     unclipped &= expanded.whole
                 self._add_information(totals, expanded, chosen, unclipped)
@@ -500,7 +495,7 @@ class UnitsJob:
 
     def _scores(self, scores: Array, size: Array) -> npt.NDArray[np.int64]:
         """Return the sum of scores, none longer than C in exact integers."""
-        clip = self.plan.clip / GRAIN
+        clip = self.plan.clip / rules.GRAIN
         target = clipped(size, clip)
         return integers_of(end_along(scores, size, clip, target).sum(axis=1))
 

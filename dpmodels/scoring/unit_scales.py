@@ -16,6 +16,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import ConvexHull, OneHot
 from dpmodels.proof.statistics import Stack, Sum
+from dpmodels.scoring import rules
 from dpmodels.scoring.clip import clear_bins, mean_square, without_rounding
 from dpmodels.scoring.coordinates import (
     Coordinates,
@@ -24,24 +25,6 @@ from dpmodels.scoring.coordinates import (
     unweighted,
 )
 from dpmodels.scoring.pass_plan import released_count
-from dpmodels.scoring.rules import (
-    CELLS,
-    CLEAR_PART,
-    CLEAR_SDS,
-    COLUMN_OCTAVES,
-    DISTANCE_OCTAVES,
-    DISTANCES,
-    MAX_ROOT_MEAN_SQUARE,
-    MIN_SPREAD_CELLS,
-    OCTAVE_ZERO,
-    OCTAVES,
-    ONE_LENGTH_PART,
-    OUTER_QUANTILES,
-    OUTER_SDS,
-    PLACES,
-    SCORE_QUANTILE,
-    SEEN_COUNT,
-)
 from dpmodels.scoring.scales import (
     columns_of_numbers,
     scale_of,
@@ -76,18 +59,24 @@ class Number:
     def bounds(self) -> Array:
         """Return the ends of the cells, (CELLS + 1,)."""
         if self.kind == "whole":
-            return np.asarray(self.low - 0.5 + np.arange(CELLS + 1.0), dtype=float)
+            return np.asarray(self.low - 0.5 + np.arange(rules.CELLS + 1.0), dtype=float)
         if self.kind == "log":
             top = math.log1p(self.high - self.low)
-            return np.asarray(self.low + np.expm1(np.linspace(0.0, top, CELLS + 1)), dtype=float)
+            return np.asarray(
+                self.low + np.expm1(np.linspace(0.0, top, rules.CELLS + 1)), dtype=float
+            )
         if self.kind == "octaves":
-            return np.append(0.0, self.high * 2.0 ** (np.arange(1.0 - CELLS, 1.0) / 2.0))
-        return np.linspace(self.low, self.high, CELLS + 1, dtype=float)
+            return np.append(0.0, self.high * 2.0 ** (np.arange(1.0 - rules.CELLS, 1.0) / 2.0))
+        return np.linspace(self.low, self.high, rules.CELLS + 1, dtype=float)
 
     @property
     def cells(self) -> int:
         """Cells that can hold a value: all, or one per whole number."""
-        return CELLS if self.kind != "whole" else min(round(self.high - self.low) + 1, CELLS)
+        return (
+            rules.CELLS
+            if self.kind != "whole"
+            else min(round(self.high - self.low) + 1, rules.CELLS)
+        )
 
     @property
     def counts(self) -> bool:
@@ -110,10 +99,10 @@ class Number:
         """
         clear = clear_bins(counts, sd)
         clear[self.cells :] = 0.0
-        if float(clear.sum()) > CLEAR_PART * n:
+        if float(clear.sum()) > rules.CLEAR_PART * n:
             hidden = sd * math.sqrt(np.count_nonzero(clear)) / n
             remaining = max(1.0 - float(clear.sum()) / n, hidden)
-            inside = np.arange(CELLS) < self.cells
+            inside = np.arange(rules.CELLS) < self.cells
             if self.counts:
                 inside &= self.middles() <= self._twice(int(np.flatnonzero(clear)[-1]))
             even = np.where(inside, remaining / np.count_nonzero(inside), 0.0)
@@ -122,7 +111,7 @@ class Number:
         many = 1 << (self.cells - 1).bit_length()
         part = np.zeros(many)
         part[: self.cells] = counts[: self.cells]
-        out = np.zeros(CELLS)
+        out = np.zeros(rules.CELLS)
         out[:many] = shares_of_tree(part, sd)
         out[self.cells :] = 0.0
         return np.asarray(out / out.sum())
@@ -150,9 +139,11 @@ class Spread:
     @property
     def sd(self) -> float:
         """Return the sd of a normal with the same distance of its outer tenths; never zero."""
-        low, high = (self.quantile(q) for q in OUTER_QUANTILES)
+        low, high = (self.quantile(q) for q in rules.OUTER_QUANTILES)
         ends = self.number.bounds()
-        return max((high - low) / OUTER_SDS, MIN_SPREAD_CELLS * float(np.min(np.diff(ends))))
+        return max(
+            (high - low) / rules.OUTER_SDS, rules.MIN_SPREAD_CELLS * float(np.min(np.diff(ends)))
+        )
 
     @property
     def root_mean_square(self) -> float:
@@ -163,9 +154,9 @@ class Spread:
         """
         middles = self.number.middles()
         size = math.sqrt(float(self.shares @ (middles - self.mean) ** 2))
-        if float(np.max(self.shares)) < ONE_LENGTH_PART:  # noise of far cells is not a spread
-            size = min(size, MAX_ROOT_MEAN_SQUARE * self.sd)
-        return max(size, MIN_SPREAD_CELLS * float(np.min(np.diff(self.number.bounds()))))
+        if float(np.max(self.shares)) < rules.ONE_LENGTH_PART:  # noise of far cells is not a spread
+            size = min(size, rules.MAX_ROOT_MEAN_SQUARE * self.sd)
+        return max(size, rules.MIN_SPREAD_CELLS * float(np.min(np.diff(self.number.bounds()))))
 
     def quantile(self, q: float) -> float:
         """Return a quantile, cells counted as uniform."""
@@ -192,7 +183,7 @@ def numbers(design: Design, *, response: str) -> tuple[Number, ...]:
     last = design.z[design.q - 1]
     if response and last.interval is not None and last.interval[1] > last.interval[0]:
         low, high = last.interval
-        if response == "whole" and high - low > CELLS - 1:
+        if response == "whole" and high - low > rules.CELLS - 1:
             response = "log"
         out.append(Number(last.name, design.q - 1, low, high, response))
     return tuple(out)
@@ -207,7 +198,7 @@ def weight_number(design: Design) -> tuple[Number, ...]:
     return (Number(design.z[place].name, place, 0.0, interval[1], "octaves"),)
 
 
-def places_of(many: int, *, people: bool, cells: int = CELLS) -> Stack:
+def places_of(many: int, *, people: bool, cells: int = rules.CELLS) -> Stack:
     """Return a stack of histograms, one per variable: a unit's shares of cells, or its one cell."""
     one_hot: Any = OneHot(cells)
     each = Sum(ConvexHull(one_hot)) if people else Sum(one_hot)
@@ -228,7 +219,7 @@ def ask_places(
     """
     edges = tuple(number.bounds()[1:-1] for number in numbers)
     job = PlacesJob(tuple(number.place for number in numbers), edges, people, root)
-    counts, sd = _masses(ask, PLACES, job, design, read)
+    counts, sd = _masses(ask, rules.PLACES, job, design, read)
     return tuple(
         Spread(number, number.shares(histogram, sd, n), sd / n)
         for number, histogram in zip(numbers, counts, strict=True)
@@ -249,14 +240,14 @@ def ask_distances(
     if not predictors:
         return spreads
     width = np.array([spread.number.high - spread.number.low for spread in predictors])
-    octaves = 2.0 ** (-np.arange(DISTANCE_OCTAVES - 1, 0, -1) / 2.0)
+    octaves = 2.0 ** (-np.arange(rules.DISTANCE_OCTAVES - 1, 0, -1) / 2.0)
     centre = np.array([spread.quantile(0.5) for spread in predictors])
     job = PlacesJob(
         tuple(spread.number.place for spread in predictors), tuple(w * octaves for w in width),
         people, root,
         centre,
     )  # fmt: skip
-    counts, sd = _masses(ask, DISTANCES, job, design, read)
+    counts, sd = _masses(ask, rules.DISTANCES, job, design, read)
     out = {}
     for spread, histogram in zip(predictors, counts[:, ::-1], strict=True):
         many = (private and released_count(histogram, sd)) or n
@@ -291,13 +282,13 @@ def ask_scales(
     -------
     Gaussian DP for one unit, with the planned mu: one bin of each of r histograms.
     """
-    statistic = Stack((Sum(OneHot(OCTAVES)),) * r, (1.0,) * r)
+    statistic = Stack((Sum(OneHot(rules.OCTAVES)),) * r, (1.0,) * r)
     over = Sums(design, ScalesJob(local, people, r))
     query = Query(statistic, over, lambda sums: Added([a.astype(object) for a in sums.arrays[0]]))
     noisy = ask(step, query, read)
     sd = float(noisy.sd[0, 0])
     count = float(np.max(np.sum(noisy.values, axis=1)))
-    if private and count > SEEN_COUNT * sd * math.sqrt(OCTAVES):
+    if private and count > rules.SEEN_COUNT * sd * math.sqrt(rules.OCTAVES):
         n = count
     return scales_of(noisy.values, sd, n), n
 
@@ -313,18 +304,21 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
     would be too long.
     """
     counts = without_rounding(counts)
-    clear = [mean_square(c, sd, SCORE_QUANTILE)[0] for c in counts if clear_bins(c, sd).any()]
+    clear = [mean_square(c, sd, rules.SCORE_QUANTILE)[0] for c in counts if clear_bins(c, sd).any()]
     out, squares = np.zeros(len(counts)), []
     if clear:
-        low = np.arange(OCTAVES) < round(math.log2(max(clear))) + OCTAVE_ZERO - COLUMN_OCTAVES
+        low = (
+            np.arange(rules.OCTAVES)
+            < round(math.log2(max(clear))) + rules.OCTAVE_ZERO - rules.COLUMN_OCTAVES
+        )
         for j, histogram in enumerate(counts):
             high = np.where(low, 0.0, histogram)
             if clear_bins(high, sd).any():
-                square, count = mean_square(high, sd, SCORE_QUANTILE)
+                square, count = mean_square(high, sd, rules.SCORE_QUANTILE)
                 out[j] = square * min(count / n, 1.0)
                 squares.append(square)
     # only noise: the expected square of u by the box, in as many units as noise hides
-    hidden = min(CLEAR_SDS * sd / n, 1.0)
+    hidden = min(rules.CLEAR_SDS * sd / n, 1.0)
     return np.where(out > 0.0, out, max(float(np.median(squares)), hidden) if squares else 1.0)
 
 

@@ -19,6 +19,7 @@ from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import Ball, NuclearBall, OneHot
 from dpmodels.proof.statistics import Gram, Sum
+from dpmodels.scoring import rules
 from dpmodels.scoring.clip import Lengths, chosen_clip, first_clip
 from dpmodels.scoring.clusters import PersonScores
 from dpmodels.scoring.coordinates import Coordinates, in_order
@@ -42,25 +43,7 @@ from dpmodels.scoring.pass_plan import (
     shares_of_units,
 )
 from dpmodels.scoring.passes import Released
-from dpmodels.scoring.rules import (
-    DISTANCES,
-    FORECAST_CLIP,
-    FORECAST_STRETCH,
-    LINEAR,
-    LINEAR_UNITS,
-    MEAT_FACTOR,
-    MIN_RADIUS_OF_UNITS,
-    NONLINEAR_UNITS,
-    OCTAVES,
-    OF_BOUNDED_UNITS,
-    OF_LINEAR_UNITS,
-    OF_UNITS,
-    PLACES,
-    SCALE_CUT,
-    UNITS_POLICY,
-    Forecast,
-    UnitShares,
-)
+from dpmodels.scoring.rules import Forecast, UnitShares
 from dpmodels.scoring.run import (
     Aimed,
     Chain,
@@ -111,7 +94,7 @@ class UnitModel:
     @property
     def shares(self) -> tuple[float, ...]:
         """Shares of centres, scales and passes."""
-        return LINEAR_UNITS if self.averages else NONLINEAR_UNITS
+        return rules.LINEAR_UNITS if self.averages else rules.NONLINEAR_UNITS
 
     def dimension(self, rank: int) -> int:
         """Return the number of coefficients of a design of this rank."""
@@ -168,7 +151,9 @@ class RowModel(UnitModel):
     @property
     def shares(self) -> tuple[float, ...]:
         """Shares of centres, scales and passes: few passes where those of rows are few."""
-        return LINEAR_UNITS if self.score.rules is LINEAR else NONLINEAR_UNITS
+        return (
+            rules.LINEAR_UNITS if self.score.pass_shares is rules.LINEAR else rules.NONLINEAR_UNITS
+        )
 
     def begin(
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
@@ -210,8 +195,8 @@ class UnitsPlan(ScoringPlan):
         """Forecast from the noise of the information."""
         model = self.chains[0].score
         if isinstance(model, RowModel) and not model.score.leverage:
-            return OF_BOUNDED_UNITS
-        return OF_LINEAR_UNITS if model.averages else OF_UNITS
+            return rules.OF_BOUNDED_UNITS
+        return rules.OF_LINEAR_UNITS if model.averages else rules.OF_UNITS
 
     @functools.cached_property
     def mu_of_passes(self) -> float:
@@ -244,7 +229,7 @@ class UnitsPlan(ScoringPlan):
         if not self.asked:
             return ()
         share = self.shares[0]
-        names = (PLACES, DISTANCES) if self.scaled else (PLACES,)
+        names = (rules.PLACES, rules.DISTANCES) if self.scaled else (rules.PLACES,)
         return tuple((name, share / len(names)) for name in names)
 
     @property
@@ -321,7 +306,9 @@ def ask_lengths(
     Gaussian DP for one unit, with the planned mu: one bin.
     """
     over = Sums(design, LengthsJob(local, people))
-    query = Query(Sum(OneHot(OCTAVES)), over, lambda sums: Added(sums.arrays[0].astype(object)))
+    query = Query(
+        Sum(OneHot(rules.OCTAVES)), over, lambda sums: Added(sums.arrays[0].astype(object))
+    )
     released = ask(f"score lengths {label}", query, read)
     return Lengths(released.values, float(released.sd[0]))
 
@@ -345,9 +332,9 @@ def unit_pass(
 
     H2 = trace * information_of_units(part(share.information) * N / p, p)
     J2 = lengths.square * max(
-        MIN_RADIUS_OF_UNITS, MEAT_FACTOR * math.sqrt(part(share.meat) * tail / p)
+        rules.MIN_RADIUS_OF_UNITS, rules.MEAT_FACTOR * math.sqrt(part(share.meat) * tail / p)
     )
-    L2 = UNITS_POLICY.ordinary * trace if share.spread else 0.0
+    L2 = rules.UNITS_POLICY.ordinary * trace if share.spread else 0.0
     C = max(clip or chosen_clip(lengths, part(share.score), N, p), least)
     gram_l2 = sensitivity(Gram(NuclearBall(p)), relation, "l2")
     twice = sensitivity(Sum(Ball(p)), relation, "l2")
@@ -356,15 +343,15 @@ def unit_pass(
         score=twice * C / part(share.score),
         meat=gram_l2 * J2 / part(share.meat),
         spread=gram_l2 * L2 / part(share.spread) if L2 else 0.0,
-        scale=SCALE_CUT * p * lengths.square / p / part(share.scale) if share.scale else 0.0,
+        scale=rules.SCALE_CUT * p * lengths.square / p / part(share.scale) if share.scale else 0.0,
         count=sensitivity(Sum(OneHot(2)), relation, "l2") / part(share.lengths),
     )
-    cut = SCALE_CUT * lengths.square / p  # over p, as of rows
+    cut = rules.SCALE_CUT * lengths.square / p  # over p, as of rows
     joint = share.information + share.meat + share.spread + share.score
     return PassPlan(
         p, last, part(joint), part(share.scale), 0.0, math.sqrt(H2), C,
         math.sqrt(J2), math.sqrt(L2), noise, relation, N, tail, weighted=True, people=True,
-        policy=UNITS_POLICY, strength=mu * N, scale_cut=cut * p,
+        policy=rules.UNITS_POLICY, strength=mu * N, scale_cut=cut * p,
     )  # fmt: skip
 
 
@@ -415,8 +402,10 @@ class UnitEngine(ScoringEngine):
         shares = scoring.within(last=True, scale=scoring.chains[0].score.scale)
         mu = scoring.part(scoring.passes[-1]) * math.sqrt(shares.score)
         twice = sensitivity(Sum(Ball(p)), scoring.relation, "l2")
-        noise = FORECAST_CLIP * twice * first_clip(p, mu, scoring.n, p) / (mu * scoring.n)
-        noise /= max(1.0 - FORECAST_STRETCH * scoring.noise**2, 0.25)  # of a noisy information
+        noise = rules.FORECAST_CLIP * twice * first_clip(p, mu, scoring.n, p) / (mu * scoring.n)
+        noise /= max(
+            1.0 - rules.FORECAST_STRETCH * scoring.noise**2, 0.25
+        )  # of a noisy information
         return numbers, detail.errors(lambda *_: noise)
 
     def advice(self, scoring: UnitsPlan) -> tuple[str, ...]:

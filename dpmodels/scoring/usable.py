@@ -22,18 +22,7 @@ from dpmodels.proof.sets import Box
 from dpmodels.proof.statistics import Sum
 from dpmodels.ranges import Part
 from dpmodels.records import USABLE_ROWS, Release
-from dpmodels.scoring.rules import (
-    BLAME_SHARE_FACTOR,
-    BLAME_SHARE_MAX,
-    BLAME_SHARE_MIN,
-    LOOK_MAX_NOISE,
-    LOOK_SHARE_FACTOR,
-    LOOK_SHARE_MAX,
-    LOOK_SHARE_MIN,
-    STOP_SDS,
-    STOP_SHARE,
-    VARIABLES_PER_ROW,
-)
+from dpmodels.scoring import rules
 from dpmodels.sums.ask import Added, Counts, Query
 
 if TYPE_CHECKING:
@@ -76,8 +65,8 @@ class Look:
     def blame(self) -> Step:
         """Return the step of the counts by variable, which the last pass pays for after a stop."""
         d = len(self.variables)
-        share = BLAME_SHARE_FACTOR * d / (self.mu * self.n) ** 2
-        share = min(max(share, BLAME_SHARE_MIN), BLAME_SHARE_MAX)
+        share = rules.BLAME_SHARE_FACTOR * d / (self.mu * self.n) ** 2
+        share = min(max(share, rules.BLAME_SHARE_MIN), rules.BLAME_SHARE_MAX)
         return Step(USABLE_BY_VARIABLE, Gaussian(self.mu * math.sqrt(share)), share=share)
 
     @classmethod
@@ -87,12 +76,12 @@ class Look:
         stop = request.split is None if stop is None else stop
         if not stop or not mu > 0.0:
             return None
-        share = LOOK_SHARE_FACTOR / (mu * n) ** 2
-        share = min(max(share, LOOK_SHARE_MIN), LOOK_SHARE_MAX)
-        noise = STOP_SDS / (mu * math.sqrt(share))
-        if noise > LOOK_MAX_NOISE * n:
+        share = rules.LOOK_SHARE_FACTOR / (mu * n) ** 2
+        share = min(max(share, rules.LOOK_SHARE_MIN), rules.LOOK_SHARE_MAX)
+        noise = rules.STOP_SDS / (mu * math.sqrt(share))
+        if noise > rules.LOOK_MAX_NOISE * n:
             return None
-        least = STOP_SHARE if stop is True else float(stop)
+        least = rules.STOP_SHARE if stop is True else float(stop)
         if design.subset is not None:  # rows outside are not usable either
             least = 0.0
         units = "rows" if request.unit is None else "people"
@@ -158,7 +147,7 @@ class Look:
         for part, name in sorted(zip(counts.tolist(), self.variables, strict=True)):
             values = {"name": name, "share": 100.0 * part, "sd": 100.0 * sd}
             levels = getattr(release.design.schema[name], "levels", None)
-            if levels and part < 1.0 - STOP_SDS * sd:
+            if levels and part < 1.0 - rules.STOP_SDS * sd:
                 shown = ", ".join(repr(v) for v in list(levels)[:6])
                 notes.append(messages.UNDECLARED_VALUES(levels=shown, **values))
             else:
@@ -201,7 +190,7 @@ class Presence:
         for j, name in enumerate(self.variables):
             cells = chunk[name]
             present = ~np.isnan(cells) if cells.dtype.kind == "f" else cells >= 0
-            out[j // VARIABLES_PER_ROW] += present * 2.0 ** (j % VARIABLES_PER_ROW)
+            out[j // rules.VARIABLES_PER_ROW] += present * 2.0 ** (j % rules.VARIABLES_PER_ROW)
 
 
 def count_present(blocks: Iterable[Array], many: int) -> tuple[npt.NDArray[np.int64]]:
@@ -209,15 +198,15 @@ def count_present(blocks: Iterable[Array], many: int) -> tuple[npt.NDArray[np.in
     each = np.zeros(many, np.int64)
     for block in blocks:
         for j in range(many):
-            bits = _rows(block)[j // VARIABLES_PER_ROW].astype(np.int64)
-            present = np.asarray(bits >> (j % VARIABLES_PER_ROW) & 1, dtype=bool)
+            bits = _rows(block)[j // rules.VARIABLES_PER_ROW].astype(np.int64)
+            present = np.asarray(bits >> (j % rules.VARIABLES_PER_ROW) & 1, dtype=bool)
             each[j] += _units_with(present, block)
     return (each,)
 
 
 def _examined_variables(design: Design) -> tuple[str, ...]:
     """Return the variables that are looked at one by one, as many as a block has room for."""
-    return design.variables[: VARIABLES_PER_ROW * design.q]
+    return design.variables[: rules.VARIABLES_PER_ROW * design.q]
 
 
 def _sums(counts: tuple[npt.NDArray[np.int64], ...]) -> Added:

@@ -561,7 +561,7 @@ _SHAPE = (
 )
 
 #: Types of whole numbers: "Int64" and "int64[pyarrow]" of pandas, "int64" of the others.
-_WHOLE = re.compile(r"u?int\d+(\[pyarrow\])?", re.IGNORECASE)
+_WHOLE_NUMBERS = re.compile(r"u?int\d+(\[pyarrow\])?", re.IGNORECASE)
 
 
 def feature_columns(X: Any) -> tuple[list[Any], int]:
@@ -651,7 +651,7 @@ def whole_numbers(table: Any) -> npt.NDArray[np.int64]:
     columns, rows = feature_columns(table)
     for column in columns:
         kind = column.dtype if hasattr(column, "dtype") else column.type
-        if not _WHOLE.fullmatch(str(kind)):
+        if not _WHOLE_NUMBERS.fullmatch(str(kind)):
             raise RequestError(
                 f"votes must be whole numbers; the table has a column of type {kind}"
             )

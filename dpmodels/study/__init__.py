@@ -123,7 +123,7 @@ class Study:
 _DONE, _REFUSED, _MISSING = 0, 3, 4
 
 
-_FILE = ("file", {"metavar": "STUDY.toml"})
+_STUDY_FILE = ("file", {"metavar": "STUDY.toml"})
 _DATA = ("--data", {"required": True, "nargs": "+", "metavar": "FILE",
                     "help": "Parquet or CSV, or duckdb:///file?table=name"})  # fmt: skip
 _LEDGER = ("--ledger", {"metavar": "FILE", "help": "of the project"})
@@ -134,12 +134,12 @@ _STEPS: dict[str, tuple[str, tuple[tuple[str, dict[str, Any]], ...]]] = {
         ("formula", {}), ("--verb", {"default": "ols", "help": "glm, coxph, table, ..."}),
         ("--unit", {"metavar": "COLUMN", "help": "whose row it is: people are protected"}),
     )),
-    "check": ("Find every fault, and plan the releases. Reads no data.", (_FILE, _LEDGER)),
+    "check": ("Find every fault, and plan the releases. Reads no data.", (_STUDY_FILE, _LEDGER)),
     "inspect": ("Print counts of cells that cannot be read. NOT PRIVATE: for the holder of the "
-                "data alone.", (_FILE, _DATA)),
-    "rehearse": ("Run it on rows made from the schema. Reads no data.", (_FILE, _OUT)),
+                "data alone.", (_STUDY_FILE, _DATA)),
+    "rehearse": ("Run it on rows made from the schema. Reads no data.", (_STUDY_FILE, _OUT)),
     "run": ("Make releases, report and record; charges the ledger, once.", (
-        _FILE, _DATA,
+        _STUDY_FILE, _DATA,
         ("--ledger", {"required": True, "metavar": "FILE", "help": "of the project, or a new one"}),
         _OUT, ("--again", {"action": "store_true", "help": "charge what was not written again"}),
     )),

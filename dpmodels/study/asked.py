@@ -301,7 +301,7 @@ _NUMBER = (int, float)
 #: Keys that may not be left out; their types, and those of the others, are those of the example.
 _NEEDED = {"study": ("title",), "budget": ("eps", "delta"), "table": ("fits",),
            "release": ("name", "verb", "formula")}  # fmt: skip
-_FILE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
+_FILE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 _PAID = ("eps", "delta", "seed", "budget")
 
 
@@ -520,7 +520,7 @@ class _Reader:
         seen: dict[str, str] = {}
         for path, release in self.listed("release"):
             name, source, verb = (release.get(key, "") for key in ("name", "from", "verb"))
-            if name and not _FILE.fullmatch(name):
+            if name and not _FILE_NAME.fullmatch(name):
                 self.fault((*path, "name"), "a name becomes a file: letters, digits and _, first "
                            'a letter, at most 40: name = "wage"')  # fmt: skip
             if name.lower() in seen:
@@ -598,7 +598,7 @@ class _Reader:
                     self.fault((*path, "fits", j), f"fits: no release is called {fit!r}.{close} "
                                f"Releases: {', '.join(names)}")  # fmt: skip
             name = table.get("name", f"table{k}")
-            if not _FILE.fullmatch(name) or name.lower() in taken:
+            if not _FILE_NAME.fullmatch(name) or name.lower() in taken:
                 self.fault((*path, "name"), "the name of a table becomes a file: letters, digits "
                            f'and _, of no other table or release: name = "table{k}"')  # fmt: skip
             taken.append(name.lower())

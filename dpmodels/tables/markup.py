@@ -283,7 +283,7 @@ _BARE = "border-collapse:collapse"
 _TABLE = f"{_BARE};margin:0.5em 0"
 _CELL = "padding:0.1em 0.6em;text-align:right;border:0"
 _NAME = "padding:0.1em 0.6em;text-align:left;border:0"
-_RULE = ";border-bottom:1px solid currentColor"
+_RULE_STYLE = ";border-bottom:1px solid currentColor"
 
 
 def render_html(table: Content) -> str:
@@ -351,14 +351,14 @@ def _head(columns: Sequence[Column], bare: bool) -> list[str]:
     lines = []
     if any(c.group for c in columns):
         groups = "".join(
-            f'<th scope="colgroup" colspan="{span}" style="{_CELL};text-align:center{_RULE}">'
+            f'<th scope="colgroup" colspan="{span}" style="{_CELL};text-align:center{_RULE_STYLE}">'
             f"{escape(group)}</th>"
             if group
             else f'<td colspan="{span}" style="{_CELL}"></td>'
             for group, span in groups_of(columns[1:])
         )
         lines.append(f'<tr><td style="{_NAME}"></td>{groups}</tr>')
-    rule = "" if bare else _RULE
+    rule = "" if bare else _RULE_STYLE
     for labels in heads_of([c.label for c in columns]):
         corner = f'<th scope="row" style="{_NAME}">' if bare else f'<td style="{_NAME}{rule}">'
         line = "".join(

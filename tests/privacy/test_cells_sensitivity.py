@@ -9,7 +9,7 @@ from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
 from dpmodels.proof.prove import gram_l1, gram_sensitivity
 from dpmodels.proof.sets import STEPS
-from dpmodels.scoring import cells
+from dpmodels.scoring import cells, rules
 from dpmodels.scoring import passes as sums
 from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import public_coordinates
@@ -67,7 +67,7 @@ def query(total, plan):
             unit = (getattr(plan, name) / STEPS) ** 2 / getattr(plan.noise, name)
             parts.append(np.concatenate([np.diag(matrix) * unit, matrix[upper] * unit * 2**0.5]))
     unit = plan.clip / STEPS / plan.noise.score
-    unit *= 1 / STEPS if plan.weighted else plan.information / STEPS * sums.ROW_FACTOR_MAX
+    unit *= 1 / STEPS if plan.weighted else plan.information / STEPS * rules.ROW_FACTOR_MAX
     return np.concatenate([*parts, total.score * unit]).astype(float)
 
 
@@ -122,7 +122,7 @@ def test_what_lies_beyond_the_clip_moves_by_no_more_than_is_charged(relation, we
         moved = np.linalg.norm(images, axis=1).max()
     assert 0.8 * plan.mu_far < moved <= plan.mu_far
     bins = np.array([total.bins for total in totals])
-    assert bins.shape[1] == 2 * sums.BINS and set(bins.sum(axis=1)) == {0, 1}
+    assert bins.shape[1] == 2 * rules.BINS and set(bins.sum(axis=1)) == {0, 1}
 
 
 def test_all_parts_of_a_row_are_along_one_lattice_vector():

@@ -14,6 +14,7 @@ from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
 from dpmodels.proof.prove import joint_sensitivity
 from dpmodels.proof.sets import STEPS
+from dpmodels.scoring import rules
 from dpmodels.scoring import unit_passes as expand_pass
 from dpmodels.scoring.clip import Lengths
 from dpmodels.scoring.passes import Centre
@@ -248,7 +249,7 @@ def test_mutant_clipping_scores_by_row_is_caught(monkeypatch):
     """A person's rows, each in the ball by itself, may add up to any multiple of it."""
 
     def unclipped(self, own, size):
-        step = self.plan.clip / expand_pass.GRAIN / STEPS
+        step = self.plan.clip / rules.GRAIN / STEPS
         most = 50.0 * STEPS  # as many rows
         return np.trunc(own / step * np.minimum(1.0, most / np.maximum(size / step, 1.0))).sum(
             axis=1
@@ -349,7 +350,7 @@ def sums_of(plan, rows):
 def pass_of(last, relation="replace"):
     """A pass of 500 people whose scores have the length of the identity's."""
     counts = np.zeros(OCTAVES)
-    counts[expand_pass.OCTAVE_ZERO + 1] = 500.0
+    counts[rules.OCTAVE_ZERO + 1] = 500.0
     return unit_pass(
         Lengths(counts, 10.0), 0.3, 500, P, relation, float(P), last=last, scale=False, tail=500
     )

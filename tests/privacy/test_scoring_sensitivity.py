@@ -10,6 +10,7 @@ from dpmodels.proof import prove
 from dpmodels.proof.prove import joint_sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import passes as sums
+from dpmodels.scoring import rules
 from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.passes import Centre, ScorePass
 from dpmodels.scoring.rules import FEW, LEAST_SQUARES, LINEAR, WIDE_LEAST_SQUARES
@@ -54,7 +55,7 @@ def weighted(total, plan):
             unit = (getattr(plan, name) / STEPS) ** 2 / getattr(plan.noise, name)
             m = np.asarray(matrix, dtype=float) * unit
             parts += [np.diag(m), math.sqrt(2.0) * m[upper]]
-    unit = plan.information / STEPS * sums.ROW_FACTOR_MAX * plan.clip / STEPS / plan.noise.score
+    unit = plan.information / STEPS * rules.ROW_FACTOR_MAX * plan.clip / STEPS / plan.noise.score
     parts.append(np.asarray(total.score, dtype=float) * unit)
     return np.concatenate(parts)
 
@@ -147,8 +148,8 @@ def test_lengths_by_sign_are_in_one_bin():
     plan, where = passes(P)["wide"], centre(P)
     X = hostile_rows(np.random.default_rng(9), P, 200)
     _, _, bins = single_images(plan, where, X)
-    assert bins.shape[1] == 2 * sums.BINS and set(bins.sum(axis=1)) == {0, 1}
-    assert bins[:, : sums.BINS].any() and bins[:, sums.BINS :].any()
+    assert bins.shape[1] == 2 * rules.BINS and set(bins.sum(axis=1)) == {0, 1}
+    assert bins[:, : rules.BINS].any() and bins[:, rules.BINS :].any()
 
 
 def test_a_score_is_weighted_as_the_ball_weights_the_information():
@@ -159,7 +160,7 @@ def test_a_score_is_weighted_as_the_ball_weights_the_information():
     where = Centre(UnitScale(np.ones(P + 1), np.zeros(P + 1), False), np.eye(P), np.zeros(P),
                    np.eye(P), 1.0)  # fmt: skip
     total = ScorePass(plan, where).sums([one[:, None]])
-    unit = plan.information / STEPS * sums.ROW_FACTOR_MAX * plan.clip / STEPS
+    unit = plan.information / STEPS * rules.ROW_FACTOR_MAX * plan.clip / STEPS
     assert float(total.score[0]) * unit == pytest.approx(2.0 * 0.1 / 4.0, rel=2e-3)
     assert float(total.information[0][0]) / STEPS**2 == pytest.approx(4.0 / 4.0, rel=1e-5)
     assert float(total.meat[0][0]) * (plan.meat / STEPS) ** 2 == pytest.approx(0.05**2, rel=1e-3)
@@ -169,7 +170,7 @@ def test_a_score_is_parallel_to_its_row_and_no_longer_than_the_clip():
     plan, where = passes()["last"], centre()
     X = hostile_rows(np.random.default_rng(2), P, 200)
     one = ScorePass(plan, where)
-    unit = plan.information / STEPS * sums.ROW_FACTOR_MAX * plan.clip / STEPS
+    unit = plan.information / STEPS * rules.ROW_FACTOR_MAX * plan.clip / STEPS
     longest = 0.0
     for i in range(X.shape[1]):
         total = one.sums([X[:, [i]].copy()])

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 #: Shares of mu^2 (after the ranges) by (needs the scale matrix, needs the variance).
-_SHARES = {
+_EPTR_SHARES = {
     (True, True): {"scale": 0.20, "bound": 0.12, "coef": 0.60, "variance": 0.08},
     (True, False): {"scale": 0.20, "bound": 0.12, "coef": 0.68},
     (False, False): {"bound": 0.15, "coef": 0.85},
@@ -153,7 +153,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         )  # fmt: skip
     whiten = request["whiten"] is not False
     # Standard errors need the scale matrix even where it does not whiten.
-    shares = _SHARES[(whiten or request.inference, request.inference)]
+    shares = _EPTR_SHARES[(whiten or request.inference, request.inference)]
     delta_f = FAILURE_SHARE * request.delta
     split = Split(
         request, design, {k: (_STEP_NAMES[k], share) for k, share in shares.items()},
@@ -398,7 +398,7 @@ def safety(detail: OlsDetail, lam: float, n: int, allowance: float) -> tuple[flo
 
 
 #: Shares of mu^2 of the start.
-START_SHARES = _SHARES[True, True]
+START_SHARES = _EPTR_SHARES[True, True]
 #: Options that belong to the release of ePTR alone.
 OF_RELEASE = (
     "c0", "variant", "whiten", "clip", "Rx", "Ry", "Rtheta", "on_fail", "coin", "test_share",
@@ -483,7 +483,7 @@ def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
     return replace(fit, notes=(*fit.notes, note()), stats={**fit.stats, **stats})
 
 
-SCORED = Backend(
+EPTR_SCORED = Backend(
     plan_scored, scored.release, estimate_scored, title="least squares, private, from ePTR"
 )
 
@@ -575,7 +575,7 @@ register_method(
         foretells=True,
         title="ePTR least squares",
         backend=Backend(plan, release, estimate),
-        endings=(Ending(SCORED, why_not, "ePTR alone"),),
+        endings=(Ending(EPTR_SCORED, why_not, "ePTR alone"),),
         needs=("delta > 0", "several passes"),
         inference="yes",
         accepts=("weights",),

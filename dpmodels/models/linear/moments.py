@@ -55,10 +55,10 @@ from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
     GUESS,
+    ORDER_OPTION,
     PERSON_WEIGHTS,
     PHI,
     PMT_PAPER,
-    PUBLIC_ORDER,
     PUBLIC_RADIUS,
     SHRINK,
     STAGES,
@@ -345,7 +345,7 @@ def _facts(plan: Plan[Any], design: Design, released: Stages) -> Report:
     )
 
 
-BACKEND = Backend(plan, release, estimate)
+MOMENTS_BACKEND = Backend(plan, release, estimate)
 
 
 # -- ``dp_ols(method="pmt")``: joint whitening by public second moments.
@@ -580,7 +580,7 @@ def with_public(fit: Estimate, public: PublicFit | None, request: Request) -> Es
     return fit
 
 
-PMT = Backend(plan_pmt, release_pmt, estimate_pmt)
+PMT_BACKEND = Backend(plan_pmt, release_pmt, estimate_pmt)
 
 
 # -- The ending of ``pmt`` by scoring: the passes of :mod:`.scored`, whitened by public moments.
@@ -620,7 +620,7 @@ PMT_SCORED = Backend(
 # -- Methods of linear regression, as data.
 
 
-_ERRORS = one_of(
+_INFERENCE_METHOD = one_of(
     "inference_method",
     "'delta' method, or parametric 'bootstrap' from released numbers",
     "delta",
@@ -633,7 +633,7 @@ _ROW_NORM = positive(
     "public bound on the length of a row of predictors, each over half of its declared range "
     "(about the middle where there is an intercept); None: the bound by the ranges",
 )
-_RADIUS = positive("radius", "radius of the rows of the last stage; None: by rule")
+_ROW_RADIUS = positive("radius", "radius of the rows of the last stage; None: by rule")
 
 _RIDGE = one_of(
     "ridge",
@@ -660,8 +660,8 @@ register_method(
         proof="models/linear/theory.md",
         foretells=True,
         title="least squares from noisy moments",
-        backend=BACKEND,
-        endings=(Ending(scored.BACKEND, scored.why_not, "moments only"),),
+        backend=MOMENTS_BACKEND,
+        endings=(Ending(scored.SCORED_BACKEND, scored.why_not, "moments only"),),
         needs=("ranges", "two passes"),
         relations=("replace", "add-remove"),
         accepts=("weights", "design"),
@@ -679,15 +679,15 @@ register_method(
             ),
             _RIDGE,
             replace(PHI, default=0.5),
-            _RADIUS,
+            _ROW_RADIUS,
             _ROW_NORM,
-            _ERRORS,
+            _INFERENCE_METHOD,
             scored.VCOV,
             scored.SCORING,
             _RANGES,
             BOUNDS_SHARE,
             GUESS,
-            PUBLIC_ORDER,
+            ORDER_OPTION,
             PERSON_WEIGHTS,
             STOP,
         ),
@@ -708,7 +708,7 @@ _PUBLIC_OPTIONS = (
     _RIDGE,
     PHI,
     PUBLIC_RADIUS,
-    _ERRORS,
+    _INFERENCE_METHOD,
     scored.VCOV,
     scored.SCORING,
     GUESS,
@@ -720,7 +720,7 @@ register_method(
         verb="dp_ols",
         proof="models/linear/theory.md",
         title="least squares whitened by public moments",
-        backend=PMT,
+        backend=PMT_BACKEND,
         endings=(Ending(PMT_SCORED, scored.why_not, "moments only"),),
         needs=("public data", "two passes"),
         relations=("replace", "add-remove"),

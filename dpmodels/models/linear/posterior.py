@@ -568,7 +568,7 @@ def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
     )  # fmt: skip
 
 
-SCORED = Backend(
+POSTERIOR_SCORED = Backend(
     plan_scored, scored.release, estimate_scored,
     title="least squares, private, from a posterior draw",
 )  # fmt: skip
@@ -585,7 +585,7 @@ register_method(
     _sampled(
         name="gptr",
         title="Posterior sampling with tested bounds",
-        endings=(Ending(SCORED, why_not, "draws alone"),),
+        endings=(Ending(POSTERIOR_SCORED, why_not, "draws alone"),),
         foretells=True,
         needs=("delta > 0", "several passes"),
         inference="yes",

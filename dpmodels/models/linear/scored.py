@@ -532,7 +532,7 @@ def plan(
     opening: Opening | None = None,
 ) -> Plan[Any]:  # fmt: skip
     """Plan a scoring fit for ``ssp``, for ``pmt`` with public moments, or after another start."""
-    score = LeastSquares() if opening is None else LeastSquares(rules=OPENED)
+    score = LeastSquares() if opening is None else LeastSquares(pass_shares=OPENED)
     chains, meat = (Chain(score),), request.options["vcov"] != "iid"
     model = LinearModel(
         chains, row_norm=request.options.get("row_norm"), meat=meat, opening=opening
@@ -664,4 +664,4 @@ def start_stage(plan: Plan[ScoredDetail], release: Release) -> Stage:
     return Stage(Q, moments.shaped(sd * sd, "l2"), np.eye(q), scoring.radius)
 
 
-BACKEND = Backend(plan, release, estimate, people=True, title="least squares, private")
+SCORED_BACKEND = Backend(plan, release, estimate, people=True, title="least squares, private")

@@ -485,7 +485,7 @@ def plan_on_release(request: Request, design: Design, table: NoisyTable) -> Plan
     )  # fmt: skip
 
 
-BACKEND = Backend(plan, release, estimate)
+DRCL_BACKEND = Backend(plan, release, estimate)
 
 
 # -- Methods of this room, as data.
@@ -550,7 +550,7 @@ def register_family(verb: str, options: tuple[Option, ...] = ()) -> None:
                 verb=verb,
                 proof="models/noised/theory.md",
                 title=title,
-                backend=BACKEND,
+                backend=DRCL_BACKEND,
                 by_rows=True,
                 needs=("one pass",),
                 reference=_REFERENCE,
@@ -562,7 +562,7 @@ def register_family(verb: str, options: tuple[Option, ...] = ()) -> None:
         )
 
 
-_RADIUS = positive("radius", "slopes (times the column widths) stay inside", 20.0)
+_SLOPE_RADIUS = positive("radius", "slopes (times the column widths) stay inside", 20.0)
 _THETA = Option(
     "theta",
     "ends of the coefficients, the intercept too: (lower, upper), or a dict of name -> ends; the "
@@ -570,7 +570,9 @@ _THETA = Option(
     None,
     object,
 )
-_H = Option("h", "smoothing of kinks, in units of the response; None: by rule", None, (float, int))
+_SMOOTHING = Option(
+    "h", "smoothing of kinks, in units of the response; None: by rule", None, (float, int)
+)
 _TAU = Option("tau", "quantile", 0.5, (float, int))
 
 register_family("dp_ols")
@@ -580,20 +582,20 @@ register_family(
         one_of("family", "response family", *(f.name for f in FAMILIES.values() if f.loss)),
         one_of("link", "fixed by the family", "logit", "log", default=None),
         ERRORS,
-        _RADIUS,
+        _SLOPE_RADIUS,
         _THETA,
     ),
 )  # fmt: skip
-register_family("dp_quantreg", (_TAU, _H, ERRORS, _RADIUS, _THETA))
+register_family("dp_quantreg", (_TAU, _SMOOTHING, ERRORS, _SLOPE_RADIUS, _THETA))
 register_family(
     "dp_mest",
     (
         Option("loss", "name, dp.IndexLoss, or a function of (y, X, theta)", None, object),
         positive("k", "corner of the Huber loss, in units of the response"),
         _TAU,
-        _H,
+        _SMOOTHING,
         ERRORS,
-        _RADIUS,
+        _SLOPE_RADIUS,
         _THETA,
     ),
 )

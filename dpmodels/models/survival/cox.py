@@ -547,7 +547,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     )  # fmt: skip
 
 
-BACKEND = Backend(plan, release, estimate, people=True)
+COX_BACKEND = Backend(plan, release, estimate, people=True)
 
 
 # -- Methods of survival curves and tests, as data.
@@ -607,7 +607,7 @@ register_method(
         name="scoring",
         verb="dp_coxph",
         title="proportional hazards, private",
-        backend=BACKEND,
+        backend=COX_BACKEND,
         needs=("delta > 0", "several passes"),
         reference="Cox (1972); Holford (1980); theory note survival/theory.md",
         options=(

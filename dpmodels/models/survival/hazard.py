@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.models.survival.table import separate_episodes
 from dpmodels.scoring.clip import first_clip
-from dpmodels.scoring.models import Curved, State
+from dpmodels.scoring.models import State
 from dpmodels.scoring.unit_passes import Expanded, Expansion, Local, in_u, predictor
 from dpmodels.sums.products import mapped, squares
 
@@ -157,10 +157,6 @@ class Hazard(Expansion):
         noise counts as that.
         """
         return math.sqrt(len(state.W) / min(max(self.rate, self.rate_sd), 1.0))
-
-    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return an eighth of the change of the log hazard by the last step."""
-        return Curved(0.125 * math.sqrt(max(float(d @ H @ d), 0.0) / max(self.rate, 1e-9)))
 
 
 @dataclass(frozen=True, eq=False)

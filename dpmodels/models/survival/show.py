@@ -208,7 +208,7 @@ def at(fit: Any, times: Any, *, level: float | None = None) -> pd.DataFrame:
     )
 
 
-_ERRORS = ["estimate", "std_error", "std_error_privacy", "conf_low", "conf_high"]
+_ERROR_COLUMNS = ["estimate", "std_error", "std_error_privacy", "conf_low", "conf_high"]
 
 
 def _errors(parts: list[tuple[Curve, Array]], level: float) -> tuple[float, ...]:
@@ -230,7 +230,7 @@ def rmst(fit: Any, tau: float | None = None, *, level: float | None = None) -> p
     rows: list[tuple[Any, ...]] = []
     for curve in by_group:
         rows.append((_label(curve), end, *_errors([(curve, curve.up_to(end))], level)))
-    return pd.DataFrame(rows, columns=["strata", "tau", *_ERRORS])
+    return pd.DataFrame(rows, columns=["strata", "tau", *_ERROR_COLUMNS])
 
 
 def difference(
@@ -260,7 +260,7 @@ def difference(
                 low = _errors([(a, v), (b, -w)], level)[3]
                 high = _errors([(a, w), (b, -v)], level)[4]
                 rows.append((pair, point, *errors, low, high))
-    return pd.DataFrame(rows, columns=["contrast", word, *_ERRORS])
+    return pd.DataFrame(rows, columns=["contrast", word, *_ERROR_COLUMNS])
 
 
 def cumulative_hazard(fit: Any, *, level: float | None = None) -> pd.DataFrame:

@@ -349,7 +349,7 @@ def transformed(ends: Array, events: Array, transform: str) -> Array:
     return np.asarray(g - weight @ g)
 
 
-_NOTES = (
+_ZPH_NOTES = (
     "Score tests of b + slope g(t), each coefficient by itself and all together; the noise is in "
     "their variances, and P is never smaller for it.",
     "Predictors are assumed to vary equally at all times among those at risk, as in Grambsch and "
@@ -404,7 +404,7 @@ class CoxZph(Result):
                      cell(r.statistic), f"{r.df:g}", cell(r.p_value)))
                 for r in self.tests.itertuples()
             ),
-            notes=(*_NOTES, f"Privacy: {self.privacy.statement()}."),
+            notes=(*_ZPH_NOTES, f"Privacy: {self.privacy.statement()}."),
             layout=Page(width=0, grows=True, wrap=True, notes=76),
         )  # fmt: skip
 

@@ -377,8 +377,8 @@ def estimate(plan: Plan[Split], release: Release) -> Estimate:
     )
 
 
-BACKEND = Backend(plan, release, estimate)
-EFFECT = Option(
+NULLS_BACKEND = Backend(plan, release, estimate)
+EFFECT_OPTION = Option(
     "effect",
     "for plans: difference of means in the units of the variable, Cohen's w, a correlation, or "
     "the noncentrality of the public test",
@@ -390,7 +390,7 @@ register_method(
         name="subsample",
         verb="dp_test",
         title="Test of tests",
-        backend=BACKEND,
+        backend=NULLS_BACKEND,
         by_rows=True,
         needs=("one pass", "rows in memory"),
         privacy_se="public",
@@ -402,7 +402,7 @@ register_method(
                    upper=1.0),
             Option("sides", "of the z test by whose power parts and a0 are chosen", 2, int,
                    lower=0, upper=3),
-            EFFECT,
+            EFFECT_OPTION,
         ),
     )
 )  # fmt: skip

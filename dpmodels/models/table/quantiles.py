@@ -769,8 +769,8 @@ def read_off(
 
 
 TREE = Backend(plan_tree, release_tree, estimate_tree, people=True)
-Q = Option("q", "quantiles: a number between 0 and 1, or a list", 0.5, object)
-POINTS = Option(
+QUANTILES = Option("q", "quantiles: a number between 0 and 1, or a list", 0.5, object)
+POINTS_OPTION = Option(
     "points", "most points of the public grid; None: 65536 (em), 4096 to 65536 by n (tree)", None,
     int, lower=1, upper=(1 << 18) + 1,
 )  # fmt: skip
@@ -784,6 +784,6 @@ register_method(
         inference="intervals by two more draws",
         privacy_se="unavailable",
         reference="McSherry and Talwar (2007); Smith (2011)",
-        options=(Q, POINTS, BOUNDS_SHARE),
+        options=(QUANTILES, POINTS_OPTION, BOUNDS_SHARE),
     )
 )

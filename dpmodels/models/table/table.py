@@ -491,7 +491,7 @@ def _diagonal(se: Array) -> Array | None:
     return out
 
 
-BACKEND = Backend(plan, release, estimate, people=True)
+TABLE_BACKEND = Backend(plan, release, estimate, people=True)
 
 
 # -- A table read off released moments: counts, means by group, at no further cost.

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 #: Values of ``test=``.
-NAMES = (
+TEST_NAMES = (
     "t", "mean", "paired", "welch", "anova", "proportion", "fit", "chi2", "independence",
     "correlation",
 )  # fmt: skip
@@ -164,7 +164,7 @@ def check_name(test: Any) -> Any:
     meant = {"ttest": "t", "t.test": "t", "t-test": "t", "student": "t", "chisq": "chi2",
              "f": "anova", "chi-squared": "chi2", "pearson": "correlation"}  # fmt: skip
     near = meant.get(str(test).lower())
-    return choice("test", test, NAMES, more=f" Did you mean {near!r}?" if near else "")
+    return choice("test", test, TEST_NAMES, more=f" Did you mean {near!r}?" if near else "")
 
 
 # -- What a test by sums is made from: its kind, layout and noise, decided from public facts
@@ -390,7 +390,7 @@ def estimate(plan: Plan[Facts], release: Release) -> Estimate:
         return Estimate.silent(("test",))
     design = release.design
     solved = solve(facts, design, release.values["sums"], plan.public_n)
-    test, notes = solved.test, _NOTES[facts.kind]
+    test, notes = solved.test, _TEST_NOTES[facts.kind]
     return Estimate(
         solved.names, solved.params, vcov_sampling=np.diag(solved.sampling**2),
         vcov_privacy=np.diag(solved.privacy**2),
@@ -399,7 +399,7 @@ def estimate(plan: Plan[Facts], release: Release) -> Estimate:
     )  # fmt: skip
 
 
-_NOTES = {
+_TEST_NOTES = {
     "mean": (messages.HYPOTHESIS(text="the mean is mu0", more=""), messages.CHI_SQUARED()),
     "groups": (
         messages.HYPOTHESIS(
@@ -564,4 +564,4 @@ _SOLVERS: dict[str, Callable[[Facts, Any, Array, int], Solved]] = {
 }
 
 
-BACKEND = Backend(plan, release, estimate, people=True)
+TESTS_BACKEND = Backend(plan, release, estimate, people=True)

@@ -32,8 +32,8 @@ from dpmodels.models.table.layout import (
     table_method,
 )
 from dpmodels.models.table.noise import Effects, Measured, Spread, TableNoise, critical
-from dpmodels.models.table.table import BACKEND as TABLE
 from dpmodels.models.table.table import COLUMNS, cells_of_groups, half_ranges, layout_for
+from dpmodels.models.table.table import TABLE_BACKEND as TABLE
 from dpmodels.models.weights import (
     HISTOGRAM_SHARE,
     DesignErrors,
@@ -684,7 +684,7 @@ def _notes(c: Context, kish: float) -> tuple[Note, ...]:
     )
 
 
-BACKEND = Backend(
+WEIGHTED_BACKEND = Backend(
     plan, release, estimate, title="Weighted counts and sums, two joint releases", people=True
 )
 register_method(
@@ -693,7 +693,7 @@ register_method(
         verb="dp_table",
         title="Exact counts and sums, one joint release",
         backend=TABLE,
-        endings=(Ending(BACKEND, unweighted),),
+        endings=(Ending(WEIGHTED_BACKEND, unweighted),),
         accepts=("weights", "design"),
         kept=True,
         privacy_se="public",

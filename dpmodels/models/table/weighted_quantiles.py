@@ -22,12 +22,12 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import Block, Layout, layout_of, table_method
 from dpmodels.models.table.noise import Spread, TableNoise, critical
-from dpmodels.models.table.nulls import EFFECT, TEST
+from dpmodels.models.table.nulls import EFFECT_OPTION, TEST
 from dpmodels.models.table.quantiles import (
-    POINTS,
+    POINTS_OPTION,
+    QUANTILES,
     TREE,
     GridCounts,
-    Q,
     QuantileDetail,
     ask_trees,
     cells_for,
@@ -47,7 +47,7 @@ from dpmodels.models.table.quantiles import (
     tree_step,
 )
 from dpmodels.models.table.table import half_ranges
-from dpmodels.models.table.testing import BACKEND as TESTS
+from dpmodels.models.table.testing import TESTS_BACKEND as TESTS
 from dpmodels.models.table.testing import kind_of, null_of
 from dpmodels.models.table.weighted import statistic, tables_pass
 from dpmodels.models.weights import (
@@ -470,7 +470,7 @@ register_method(
         needs=("delta > 0", "one pass"),
         privacy_se="unavailable",
         reference="Hay, Rastogi, Miklau and Suciu (2010)",
-        options=(Q, POINTS, BOUNDS_SHARE),
+        options=(QUANTILES, POINTS_OPTION, BOUNDS_SHARE),
     )
 )
 register_method(
@@ -489,7 +489,7 @@ register_method(
             TEST,
             Option("mu0", "hypothesis of one mean", None, float),
             Option("p", "hypothesis of one category: shares, or that of the second level", None),
-            EFFECT,
+            EFFECT_OPTION,
             Option("sd", "for plans: standard deviation; None: a quarter of the range", None, float,
                    lower=0.0),
             Option("shares", "for plans: shares of the groups; None: equal", None, object),

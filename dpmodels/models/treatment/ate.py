@@ -34,7 +34,7 @@ from dpmodels.models.treatment.forecast import (
 from dpmodels.models.treatment.plan import (
     BALANCE,
     BOTH_ARMS,
-    EFFECT,
+    EFFECT_STEP,
     LENGTHS,
     OVERLAP,
     PRODUCTS,
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
 
 #: Cells of the propensity between its bounds; one more lies beyond each.
-CELLS = 18
+OVERLAP_CELLS = 18
 #: Numbers of a fit beyond this say nothing.
 LARGEST = 1e30
 #: Weights count up to this many times their mean.
@@ -172,12 +172,12 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
     rows = EffectRows(at, centres, max((high - low) / 2.0, 1e-300))
     tails, clips = _clips(detail, rows, columns, overlap, n, read, ask, answers)
     over = Counts(read, functools.partial(sums, job=EffectSums(rows, clips)), of_people=True)
-    sizes = {EFFECT: 1, BOTH_ARMS: 1, SLOPES: rows.width}
+    sizes = {EFFECT_STEP: 1, BOTH_ARMS: 1, SLOPES: rows.width}
     for k, (name, size) in enumerate(sizes.items()):
         query = Query(Sum(Ball(size)), over, _nth(k), unit=clips[k] * rows.unit)
         answers[name] = ask(name, query)
     count, count_sd = denominator(at, centred, answers[BALANCE], n)
-    difference, total = (float(answers[k].values[0]) / count for k in (EFFECT, BOTH_ARMS))
+    difference, total = (float(answers[k].values[0]) / count for k in (EFFECT_STEP, BOTH_ARMS))
     means = centres[0] + (total + difference) / 2.0, centres[1] + (total - difference) / 2.0
     facts = EffectRelease(
         at, count, count_sd, centres, rows.unit, clips, answers, tails, means, overlap,
@@ -244,7 +244,7 @@ def _clips(
     residual = math.sqrt(difference.mean_square / max(spread, 1e-300))
     derivatives = lengths_of_slopes(rows, columns, overlap, residual)
     slopes = clip_of_slopes(derivatives, detail.mu(SLOPES), n, rows.width)
-    clips = difference.clip(detail.mu(EFFECT), n), total.clip(detail.mu(BOTH_ARMS), n), slopes
+    clips = difference.clip(detail.mu(EFFECT_STEP), n), total.clip(detail.mu(BOTH_ARMS), n), slopes
     return (difference, total), clips
 
 
@@ -260,7 +260,7 @@ def _overlap(at: Influence, read: Design, ask: Ask, answers: dict[str, Noisy]) -
     -------
     One Gaussian release: a unit has a mass of at most 1 over the cells.
     """
-    cells = OverlapRows(at, np.linspace(*at.clip, CELLS + 1))
+    cells = OverlapRows(at, np.linspace(*at.clip, OVERLAP_CELLS + 1))
     over = Counts(read, functools.partial(overlap_sums, job=cells), of_people=True)
     masses = Sum(Simplex(2 * cells.cells, complete=False))
     answers[OVERLAP] = ask(OVERLAP, Query(masses, over, _nth(0)))
@@ -296,14 +296,14 @@ def _balance(
     return rows, blocks
 
 
-BACKEND = Backend(plan, release, estimate, people=True)
+ATE_BACKEND = Backend(plan, release, estimate, people=True)
 
 register_method(
     Method(
         name="aipw",
         verb="dp_ate",
         title="Augmented inverse probability weighting",
-        backend=BACKEND,
+        backend=ATE_BACKEND,
         proof="models/treatment/theory.md",
         needs=("delta > 0", "several passes"),
         reference="Robins, Rotnitzky and Zhao (1994); Chernozhukov et al. (2018); theory note "

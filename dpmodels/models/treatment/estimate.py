@@ -15,7 +15,7 @@ from dpmodels.models.treatment.forecast import Overlap, Tail
 from dpmodels.models.treatment.plan import (
     BALANCE,
     BOTH_ARMS,
-    EFFECT,
+    EFFECT_STEP,
     OVERLAP,
     PRODUCTS,
     SLOPES,
@@ -150,7 +150,7 @@ def _positive(M: Array) -> Array:
 def _privacy(facts: EffectRelease, by_fits: tuple[Array, float]) -> Array:
     """Return the covariance by noise of (difference, sum): own noise, fits, and denominator."""
     answers, count = facts.answers, facts.count
-    out = np.diag([float(answers[name].sd[0]) ** 2 for name in (EFFECT, BOTH_ARMS)]) / count**2
+    out = np.diag([float(answers[name].sd[0]) ** 2 for name in (EFFECT_STEP, BOTH_ARMS)]) / count**2
     away = np.array([facts.means[0] - facts.centres[0], facts.means[1] - facts.centres[1]])
     pair = np.array([away[0] - away[1], away[0] + away[1]])
     out += np.outer(pair, pair) * (facts.count_sd / count) ** 2

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 PROPENSITY, OUTCOME = "propensity", "outcome"
 LENGTHS = ("lengths of differences", "lengths of sums")
 OVERLAP, BALANCE = "overlap", "balance"
-EFFECT, BOTH_ARMS, SLOPES, PRODUCTS = "effect", "mean of both arms", "derivatives", "squares"
-SHARES = {
+EFFECT_STEP, BOTH_ARMS, SLOPES, PRODUCTS = "effect", "mean of both arms", "derivatives", "squares"
+ATE_SHARES = {
     PROPENSITY: 0.14, OUTCOME: 0.14, LENGTHS[0]: 0.025, LENGTHS[1]: 0.015, OVERLAP: 0.02,
-    BALANCE: 0.04, EFFECT: 0.39, BOTH_ARMS: 0.05, SLOPES: 0.12, PRODUCTS: 0.06,
+    BALANCE: 0.04, EFFECT_STEP: 0.39, BOTH_ARMS: 0.05, SLOPES: 0.12, PRODUCTS: 0.06,
 }  # fmt: skip
 #: Names in ``split=``: each is divided as in ``SHARES``.
-SPLIT = {
+SPLIT_NAMES = {
     "propensity": (PROPENSITY,), "outcome": (OUTCOME,), "clip": LENGTHS,
-    "balance": (OVERLAP, BALANCE), "effect": (EFFECT, BOTH_ARMS, SLOPES, PRODUCTS),
+    "balance": (OVERLAP, BALANCE), "effect": (EFFECT_STEP, BOTH_ARMS, SLOPES, PRODUCTS),
 }  # fmt: skip
 #: Readings of the rows after the two fits.
 _READINGS = 5
@@ -220,13 +220,13 @@ def _bounds_of(clip: Any) -> tuple[float, float]:
 
 def shares_for(request: Request) -> dict[str, float]:
     """Return the share of each part, after ``split=``."""
-    split = request.shares_of(SPLIT)
+    split = request.shares_of(SPLIT_NAMES)
     if split is None:
-        return dict(SHARES)
+        return dict(ATE_SHARES)
     out: dict[str, float] = {}
-    for name, parts in SPLIT.items():
-        total = math.fsum(SHARES[part] for part in parts)
-        out |= {part: split[name] * SHARES[part] / total for part in parts}
+    for name, parts in SPLIT_NAMES.items():
+        total = math.fsum(ATE_SHARES[part] for part in parts)
+        out |= {part: split[name] * ATE_SHARES[part] / total for part in parts}
     return out
 
 
@@ -269,7 +269,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     after = [name for name in shares if name not in (PROPENSITY, OUTCOME)]
     steps += [Step(k, divided.mechanism(shares[k]), share=shares[k]) for k in after]
     printed = {
-        name: math.fsum(shares[part] for part in parts) for name, parts in SPLIT.items()
+        name: math.fsum(shares[part] for part in parts) for name, parts in SPLIT_NAMES.items()
     }
     passes = sum(fit.sub_plan.passes for fit in detail.nuisances) + _READINGS
     advice = dict.fromkeys(text for fit in detail.nuisances for text in fit.sub_plan.advice)
@@ -297,7 +297,7 @@ def _forecast(detail: EffectPlan, design: Design, n: int) -> dict[str, float]:
     if interval is None:
         return {}
     sd = 2.0 * RESIDUAL * SPREAD * (interval[1] - interval[0]) / 2.0
-    mu = detail.mu(EFFECT)
+    mu = detail.mu(EFFECT_STEP)
     share = 0.5 if detail.estimand == "ATT" else 1.0
     clip = first_clip(1, mu, n, sd * sd) / 2.0
     return {"expected noise of the effect": 2.0 * clip / (mu * n * share)}

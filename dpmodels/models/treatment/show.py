@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LOOK = Look(gap=2)
 #: Columns of a balance table as they are kept in a fit (``estimate.balance_of``).
-KEPT = (
+KEPT_COLUMNS = (
     "mean_treated", "mean_control", "difference", "noise",
     "weighted_treated", "weighted_control", "weighted_difference", "weighted_noise",
 )  # fmt: skip
@@ -51,7 +51,7 @@ def balance(fit: Any) -> pd.DataFrame:
     import pandas as pd
 
     table = np.asarray(_arrays(fit._record)["balance"])
-    frame = pd.DataFrame(table, columns=list(KEPT))
+    frame = pd.DataFrame(table, columns=list(KEPT_COLUMNS))
     return frame.set_index(pd.Index(_names(fit._record), name="covariate"))
 
 

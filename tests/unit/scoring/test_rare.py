@@ -68,19 +68,18 @@ def test_curvature_of_rare_events():
     a = np.linalg.solve(state.W, state.constant)
     d = np.array([-0.02, 0.01])
     rho, h, q = 1.0 - 4.0 * m, a @ H @ a, d @ H @ d
-    found = rare.curved(FAMILIES["binomial"], LOGIT, state, d, H, 0.0, Curved(bend=1e-9))
+    found = rare.curved(FAMILIES["binomial"], LOGIT, state, d, H, 0.0)
     assert found.bend == pytest.approx(0.5 * rho * math.sqrt(q / h), rel=1e-9)
     assert found.every == pytest.approx(0.125 * rho * q / math.sqrt(h), rel=1e-9)
     assert found.stretch == pytest.approx(math.exp(rho * (a @ H @ d) / h), rel=1e-9)
     assert found.stretch < 1.0
-    back = rare.curved(FAMILIES["binomial"], LOGIT, state, -d, H, 0.9 * q, Curved())
+    back = rare.curved(FAMILIES["binomial"], LOGIT, state, -d, H, 0.9 * q)
     assert back.stretch == 1.0 and back.bend == pytest.approx(
         0.5 * rho * math.sqrt(0.25 * q / h), rel=1e-9
     )
-    plain = Curved(bend=0.3)
     for family, weight in ((FAMILIES["binomial"], 0.25), (FAMILIES["poisson"], 1.5)):
-        assert rare.curved(family, LOGIT, state_of(weight), d, H, 0.0, plain) is plain
-    assert rare.curved(FAMILIES["gamma"], LOG, state, d, H, 0.0, plain) is plain
+        assert rare.curved(family, LOGIT, state_of(weight), d, H, 0.0) == Curved()
+    assert rare.curved(FAMILIES["gamma"], LOG, state, d, H, 0.0) == Curved()
 
 
 def test_the_mean_of_rare_counts_is_read_off_the_mean_of_their_logarithms():

@@ -13,6 +13,7 @@ from dpmodels.models.survival.hazard import _LEAST_EVENTS, Timeline
 from dpmodels.models.table.weighted_quantiles import Contrasts
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import cluster_plan as cluster_rules
+from dpmodels.scoring import rules
 from dpmodels.scoring.cells import Deviance, FitStatistics, _StatisticsPass
 from dpmodels.scoring.clusters import Scored
 from dpmodels.scoring.fit import Part, _complete, _free, _lost
@@ -212,7 +213,7 @@ def test_the_advice_of_clusters_is_the_first_budget_that_does():
         def does(more, one=one, p=p):
             then = replace(one, mu=one.mu * more).radii(p)
             noise = then.noise * one.frame.correction
-            return then.ratio <= cluster_rules.CLUSTER_NOISE_HIGH and noise <= cluster_rules.CLUSTER_NOISE_MAX
+            return then.ratio <= rules.CLUSTER_NOISE_HIGH and noise <= rules.CLUSTER_NOISE_MAX
 
         usual = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0)
         first = next((more for more in usual if does(more)), None)

@@ -12,7 +12,7 @@ from dpmodels.errors import RequestError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
 from dpmodels.proof.prove import sensitivity
-from dpmodels.scoring import scales
+from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import narrowed, public_coordinates
 from dpmodels.scoring.rules import CELLS, DISTANCE_OCTAVES
 from dpmodels.scoring.scales import (
@@ -62,9 +62,9 @@ def test_a_row_is_in_one_bin_of_each_number_at_most(relation):
 def test_the_steps_of_the_ledger_are_the_noise_that_is_drawn():
     one = plan()
     for step, k in zip(one.steps, (0, 1), strict=True):
-        assert step.mechanism.mu == pytest.approx(0.3 * math.sqrt(scales.NUMBER_SHARES[k]))
+        assert step.mechanism.mu == pytest.approx(0.3 * math.sqrt(rules.NUMBER_SHARES[k]))
         assert one.noise(k) * step.mechanism.mu == pytest.approx(math.sqrt(6.0))
-    assert sum(s.share for s in one.steps) == pytest.approx(sum(scales.NUMBER_SHARES))
+    assert sum(s.share for s in one.steps) == pytest.approx(sum(rules.NUMBER_SHARES))
 
 
 def test_half_octaves_of_distances():

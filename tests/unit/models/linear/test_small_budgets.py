@@ -31,7 +31,7 @@ def planned(p, over, **options):
 @pytest.mark.parametrize("p", [3, 8])
 def test_the_default_ends_by_moments_where_scoring_would_determine_nothing(p):
     below, above = planned(p, 0.98), planned(p, 1.02)
-    assert below.backend is moments.BACKEND and above.backend is scored.BACKEND
+    assert below.backend is moments.MOMENTS_BACKEND and above.backend is scored.SCORED_BACKEND
     assert any(r.startswith("moments only: mu n = ") for r in below.reasons)
     assert not any("moments only" in r for r in above.reasons)
     if p == 8:
@@ -42,13 +42,13 @@ def test_the_default_ends_by_moments_where_scoring_would_determine_nothing(p):
 @pytest.mark.parametrize("asked", [{"scoring": True}, {"vcov": "hetero"}, {"vcov": "iid"},
                                    {"ranges": "uncertain"}])  # fmt: skip
 def test_a_call_that_asks_for_what_scoring_gives_has_it_at_any_budget(asked):
-    assert planned(8, 0.5, **asked).backend is scored.BACKEND
+    assert planned(8, 0.5, **asked).backend is scored.SCORED_BACKEND
 
 
 def test_the_choice_takes_the_guess_where_n_is_private():
     common = {"relation": "add-remove", "scoring": None}
-    assert planned(8, 1.0, n_guess=100, **common).backend is moments.BACKEND
-    assert planned(8, 0.1, n_guess=10_000, **common).backend is scored.BACKEND
+    assert planned(8, 1.0, n_guess=100, **common).backend is moments.MOMENTS_BACKEND
+    assert planned(8, 0.1, n_guess=10_000, **common).backend is scored.SCORED_BACKEND
 
 
 def test_below_the_border_there_is_an_estimate_for_predictions_without_errors():
