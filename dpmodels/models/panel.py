@@ -447,7 +447,7 @@ class InterceptModel(UnitModel):
         """Release least squares by person and the averages; begin at that fit, with their weights.
 
         **Privacy.** ``mu sqrt(SHARE_OF_FIRST)``-GDP for the passes of the first stage, ``mu
-        sqrt(SHARE_OF_AVERAGES)``-GDP for the averages: one person's three numbers lie in
+        sqrt(SHARE_OF_AVERAGES)``-GDP for the averages: one person's three values are in
         ``PairMeans`` (``panel.md``, 5).
         """
         r = dimension(coordinates.rank, mundlak=self.mundlak)

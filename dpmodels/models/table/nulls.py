@@ -62,8 +62,8 @@ def groups(N: Array, T: Array, Q: Array, tau2: float, C: Array, copies: float = 
     """Test equal means of k groups, variances unequal, from sums of values in [-1, 1] (k,).
 
     tau2 is the noise variance of a sum, C (k, k) the noise covariance of the counts. ``copies``,
-    here and below: so many rows may go together in any way; the part of sampling is so many times
-    that of single rows, which is no smaller than it can be.
+    here and below: number of rows that may depend on each other in any way. The sampling variance
+    of independent rows is multiplied by it, which is its upper bound.
 
     ``pi = N/n, m = sum T/n, Pm = I - pi 1', u = Pm T``, ``Var u = Pm [diag(Q - 2 m T + m^2 N) +
     tau2 I + m^2 C] Pm'`` on k - 1 contrasts; cells of the diagonal are cut to [0, N (1 + |m|)^2].
@@ -132,7 +132,7 @@ def residual(Q: Array, s: float, base: Array, y: Array, r: Array) -> float:
 
 
 def uncorrelated(sums: Array, V: Array, copies: float = 1.0) -> Null:
-    """Test independence of two numbers, from (N, Sx, Sy, Sxx, Sxy, Syy) of rows in the box.
+    """Test independence of two numeric variables, from (N, Sx, Sy, Sxx, Sxy, Syy) in the box.
 
     ``u = Sxy - Sx Sy / N`` with variance ``N v_x v_y`` and the noise of the five sums, V (6,), the
     product of two of them included: Sx and Sy may be noise alone.

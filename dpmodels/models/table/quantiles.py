@@ -102,7 +102,7 @@ def histograms(
     blocks: Iterable[Array], grids: Mapping[int, Array], group: Mapping[int, int],
     row_mass: Callable[[Array], Array] | None = None,
 ) -> tuple[npt.NDArray[np.int64], ...]:  # fmt: skip
-    """Count the values nearest to each grid point of each number, by group: (groups, points).
+    """Count the values nearest to each grid point of a variable, by group: (groups, points).
 
     ``group``: row of the buffer -> number of codes, the missing one included. Counts are of rows,
     or of their weights in steps of 2^-20. Confidential.
@@ -170,7 +170,7 @@ class HistogramOfPeople:
 class GridCounts:
     """Counts at the points of every grid, by group; if ``unit`` > 1 of people, in steps of 1/unit.
 
-    Rows, or their masses, need one pass; people need one per number.
+    Rows, or their masses, need one pass; people need one per numeric variable.
     """
 
     design: Design
@@ -180,7 +180,7 @@ class GridCounts:
     row_mass: Callable[[Array], Array] | None = None
 
     def total(self, rows: Any, reading: dict[str, Any]) -> dict[int, npt.NDArray[np.int64]]:
-        """Return the counts by number, (groups, points). Confidential."""
+        """Return the counts by numeric variable, (groups, points). Confidential."""
         if self.unit > 1:
             return {
                 j: summed(
@@ -234,7 +234,7 @@ class QuantilePart:
         return 2.0 * rank_sensitivity(ranks) / ranks.step / float(mechanism.eps)
 
     def grids(self, design: Design) -> dict[int, Array]:
-        """Return the grid of every number."""
+        """Return the grid of every numeric variable."""
         return {number: grid_for(design, number, self.points) for _, number, _, _ in self.jobs}
 
 
@@ -357,7 +357,7 @@ class QuantileDetail:
     jobs: tuple[tuple[int, float], ...]  # tuple of (column, quantile)
     points: int  # Most points of a grid
     each: float = 0.0  # eps of one draw ("em")
-    mu: float = 0.0  # mu of each number's tree ("tree")
+    mu: float = 0.0  # mu of each numeric variable's tree ("tree")
 
 
 def probabilities(typed: Any, name: str) -> tuple[float, ...]:
@@ -389,7 +389,7 @@ def numbers_of(design: Design) -> tuple[int, ...]:
 
 
 def checked(request: Request, design: Design) -> tuple[tuple[int, float], ...]:
-    """Return the jobs of a call: every quantile of every number."""
+    """Return the jobs of a call: every quantile of every numeric variable."""
     q = probabilities(request["q"], "q")
     if not q:
         raise RequestError("q= is empty. For example q=0.5")
@@ -644,12 +644,12 @@ def rank_sd(levels: int) -> float:
 
 
 def tree_step(design: Design, number: int) -> str:
-    """Return the name of the release of a number's tree."""
+    """Return the name of the release of a numeric variable's tree."""
     return f"tree of {design.columns[number].name}"
 
 
 def plan_tree(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan one tree per number. Reads no row."""
+    """Plan one tree per numeric variable. Reads no row."""
     jobs = checked(request, design)
     numbers = numbers_of(design)
     trees = {tree_step(design, j): (tree_step(design, j), 1.0 / len(numbers)) for j in numbers}
@@ -665,7 +665,7 @@ def plan_tree(request: Request, design: Design, n: int) -> Plan[Any]:
 
 @with_ranges
 def release_tree(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
-    """Release the noisy counts of a tree over each number.
+    """Release the noisy counts of a tree over each numeric variable.
 
     **Privacy.** Unit: one row; replace-one, n public. L2 sensitivity ``sqrt(2 levels)``
     (``tree.tree_counts``). A missing value is a cell of the first level. For people it is
@@ -681,7 +681,7 @@ def release_tree(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Releas
 def ask_trees(
     plan: Plan[Any], ask: Ask, grids: Mapping[int, Array], over: Any, unit: int
 ) -> dict[str, Array]:
-    """Release the tree of every number by the name of its step; a row is ``unit`` in all.
+    """Release the tree of every numeric variable by the name of its step; a row is ``unit`` in all.
 
     What is not added to a leaf is in the missing cell.
     """
@@ -704,7 +704,7 @@ def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Ad
 def read_tree(
     plan: Plan[Any], grid: Array, values: Mapping[str, Array], j: int, n: int
 ) -> tuple[Tree, Array, float]:
-    """Return (tree, distribution function on its grid, valid count) of a number."""
+    """Return (tree, distribution function on its grid, valid count) of a numeric variable."""
     levels = levels_for(len(grid))
     tree = Tree(levels, 2.0 * levels / plan.detail.mu**2)
     leaves, missing = tree.fit(values[tree_step(plan.design, j)], float(n))
@@ -742,7 +742,7 @@ def read_off(
     tree: Tree, cdf: Array, grid: Array, cells: Cells, m: float, q: Array, z: float,
     copies: float | Array,
 ) -> Array:  # fmt: skip
-    """Return (point, low, high, noise sd of the rank) of every quantile of one number.
+    """Return (point, low, high, noise sd of the rank) of every quantile of one numeric variable.
 
     ``copies``: sampling variance of a rank over that of m unrelated rows.
     """

@@ -231,7 +231,7 @@ class Variable:
     label: str
     missing: Level | None
     levels: tuple[tuple[str, Level], ...] = ()
-    # (mean, sd) or (median, lower and upper quartile) of a number, with their noise sds.
+    # (mean, sd) or (median, lower and upper quartile) of a numeric variable, with their noise sds.
     values: tuple[Array, ...] = ()
     errors: tuple[Array, ...] = ()
     medians: bool = False
@@ -292,7 +292,7 @@ def levels_of(released: Released, columns: Columns, axis: int, label: str) -> Va
 def number_of(
     released: Released, columns: Columns, axis: int, label: str, medians: Sequence[float] | None
 ) -> Variable:
-    """Return the means (or medians) of a number by column."""
+    """Return the means (or medians) of a numeric variable by column."""
     number = released.layout.axes[axis].column
     means = released.group_means(number, total=not columns.group)
     missing = None

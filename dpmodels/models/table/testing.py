@@ -58,7 +58,7 @@ TEST_NAMES = (
 
 
 def _describe(design: Design) -> tuple[list[int], list[int]]:
-    """Return the numbers and the categories of a formula."""
+    """Return the numeric and the categorical variables of a formula."""
     program = program_of(design)
     terms = (*program.left, *program.right)
     crossed = [t for t in terms if len(t) == 2]
@@ -372,7 +372,7 @@ def release(plan: Plan[Facts], ask: Ask, design: Design) -> Release:
 
 
 def _pair_moments(unit: UnitScale, blocks: Iterable[Array]) -> tuple[Any]:
-    """Return the integer moments of a pair of numbers. Confidential."""
+    """Return the integer moments of a pair of numeric variables. Confidential."""
 
     def complete_pairs() -> Iterator[Array]:  # a row with a missing number is missing throughout
         for block in blocks:
@@ -448,7 +448,8 @@ def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
     place = block.axes.index(layout.number_axis(block.number))
     section = Section("means", layout.group(block), block.number)
     cells, K = cells_of_groups(layout, effects, section)
-    # the covariance leaves out the last cell of every axis, which is the missing one for a number
+    # the covariance leaves out the last cell of every axis, which is the missing one for a numeric
+    # variable
     sizes = [layout.axes[j].size - 1 for j in block.axes]
     covariance = effects.noise_covariance(block.axes).reshape(*sizes, *sizes)
     C = covariance.sum(axis=(place, place + len(sizes)))

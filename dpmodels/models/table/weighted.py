@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 #: More coordinates than this have more noise than errors.
 MOST_COORDINATES = 60
-#: Least sd of a number in a group, in half ranges, that is believed.
+#: Least sd of a numeric variable in a group, in half ranges, that is believed.
 _SPREAD = 0.02
 #: Length of a row in standard deviations of its group that still fits, beside heavy weights.
 _LONG = 1.2
@@ -163,7 +163,7 @@ class CellScores:
     # middle, scale: (d,) arrays; p of cells and m of groups; factors.
     middle: Array
     scale: Array
-    # centre, half: (q,) arrays, centres and half-ranges of the numbers.
+    # centre, half: (q,) arrays, centres and half ranges of the numeric variables.
     centre: Array
     half: Array
     top: float  # T, where weights are cut
@@ -368,7 +368,7 @@ def _of_totals(c: Context, section: Section, sampling: Array, p: Array, S: Array
 
 @dataclass(frozen=True)
 class Groups:
-    """Released sums of masses, and of squared masses, of a number in groups."""
+    """Released sums of masses, and of squared masses, of a numeric variable in groups."""
 
     # K, KS: noise covariance of the four cells of a group, of masses and of squared ones.
     K: Array

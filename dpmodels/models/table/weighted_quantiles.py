@@ -91,7 +91,7 @@ class WeightedTree(QuantileDetail):
 
 
 def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan one tree of weights a number. Reads no row."""
+    """Plan one tree of weights per numeric variable. Reads no row."""
     refuse_kept_rows(request)
     jobs, numbers = checked(request, design), numbers_of(design)
     part, steps = gaussian_part(request, design.unknown), []
