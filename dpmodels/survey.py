@@ -327,7 +327,7 @@ class Frame:
 
     @functools.cached_property
     def _places(self) -> npt.NDArray[np.intp]:
-        """Return the places that the units of all strata take in their own, stratum by stratum."""
+        """Return the positions of all units within their strata, stratum by stratum."""
         units = (np.arange(1, k + 1) for k in self.pairs)
         return np.concatenate([np.argsort(np.argsort(_mixed(v, np.zeros(1)))) for v in units])
 
@@ -336,7 +336,7 @@ class Frame:
     ) -> tuple[Array, Array]:
         """Return clusters of two units each, the second with the opposite sign.
 
-        Units at places 2j - 1 and 2j of a stratum, by a hash of their numbers; the odd one left
+        Units at positions 2j - 1 and 2j of a stratum, by a hash of their numbers; the odd one left
         over with that of the next stratum.
         """
         counts = np.array(self.pairs)

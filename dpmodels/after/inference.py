@@ -196,7 +196,7 @@ def read_hypothesis(
 ) -> Hypothesis:
     """Return the hypothesis in a text, a list of names or texts, a matrix, or (matrix, values).
 
-    The name of a term tests all its coefficients, whose places among the ``names`` it is mapped to.
+    The name of a term tests all its coefficients, whose indices among the ``names`` are its value.
     """
     if isinstance(hypothesis, str):
         parts = [_part(p, names, terms) for p in _split(hypothesis, names, terms)]

@@ -460,7 +460,7 @@ class CellProgram:
 
     sources: tuple[CellSource, ...]
     rules: Mapping[str, Rule]  # Variable -> what its range is, what stands for a missing cell
-    # left, right: terms of the two sides, as places in ``sources``; one-sided formulas have no
+    # left, right: terms of the two sides, as indices into ``sources``; one-sided formulas have no
     # ``left``.
     left: tuple[tuple[int, ...], ...]
     right: tuple[tuple[int, ...], ...]

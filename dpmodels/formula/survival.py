@@ -408,7 +408,7 @@ def build_survival_design(formula: str, schema: Schema, **how: Any) -> Design:
 
 
 def strata_codes(design: Design, new: Any) -> Array:
-    """Return the stratum of public rows, (k,): its place among those of the design, or NaN."""
+    """Return the stratum of public rows, (k,): its index among those of the design, or NaN."""
     builder = _Survival(design.formula, design.schema, na=design.na, engine=design.engine)
     out: Any = 0.0
     for text in builder.strata_texts(builder.sides()[1]):

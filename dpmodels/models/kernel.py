@@ -390,7 +390,7 @@ class NpregReleased:
 
 
 def _features(design: Design) -> list[int]:
-    """Return the places of the numeric columns, or refuse a design without them."""
+    """Return the indices of the numeric columns, or refuse a design without them."""
     index = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
     if not index:
         raise RequestError("dp_npreg needs a numeric variable on the right-hand side: 'y ~ x1'")

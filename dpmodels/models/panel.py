@@ -92,7 +92,7 @@ class EffectModel(UnitModel):
 
     @property
     def cells(self) -> str:  # type: ignore[override]
-        """Cells of counts; the places of other numbers do not describe variation within people."""
+        """Kind of cells: only counts, as centres of others do not describe variation in people."""
         return "whole" if self.poisson else ""
 
     def dimension(self, rank: int) -> int:

@@ -151,7 +151,7 @@ def _on_grid(value: npt.ArrayLike, grid: float) -> npt.NDArray[Any]:
 
 
 def _groups(sds: Array) -> tuple[list[float], npt.NDArray[np.intp], list[int]]:
-    """Return the values of sds, ascending, the places that have them, group by group, and sizes.
+    """Return the values of sds, ascending, the indices that have them, group by group, and sizes.
 
     Entries come in long runs of one value: only their first ones are looked at.
     """

@@ -1,4 +1,4 @@
-"""The prover: how far one unit can move a statistic. The one place that decides a sensitivity.
+"""The prover: how far one unit can move a statistic. The only module that decides a sensitivity.
 
 Every line is a paragraph of ``theory.md`` (1.8); corners of the clip sets attain it in
 ``tests/privacy/test_queries.py``. Lattice factors are left out: the radius of a set is 1, or what
@@ -217,7 +217,7 @@ LEMMAS: dict[str, Lemma] = {
 }  # fmt: skip
 
 
-# -- The prover: how far one unit can move a statistic. The one place that decides a sensitivity.
+# -- The prover: how far one unit can move a statistic. The only module that decides a sensitivity.
 
 
 # -- Sensitivities of second-moment queries (statements and proofs: ``theory.md``, section 1)

@@ -352,7 +352,7 @@ def diagonal_first(k: int) -> Places:
 
 
 def symmetric(k: int, entries: npt.NDArray[Any], places: Places) -> npt.NDArray[Any]:
-    """Return the symmetric (k, k) matrix with these entries at these places."""
+    """Return the symmetric (k, k) matrix with these entries at these indices."""
     out = np.empty((k, k), dtype=entries.dtype)
     out[places] = entries
     out.T[places] = entries

@@ -192,7 +192,7 @@ def _levels(fit: Any, name: str) -> list[Any]:
 
 
 def _groups(rows: _Rows, by: Any) -> dict[str, Any]:
-    """Return the group's words -> places of its rows."""
+    """Return the group's words -> indices of its rows."""
     if by is None:
         return {"": np.arange(rows.n)}
     names = [by] if isinstance(by, str) else list(by)

@@ -385,7 +385,7 @@ def _box_block(
     variables = design.kinds
     least, a_column, most = rules.BOX_POINTS
     m = min(max(least, a_column * design.p), most)
-    # by name, not by place: a formula with its terms in another order has the same points
+    # by name, not by position: a formula with its terms in another order has the same points
     table = {
         name: _spread(variables[name], _weyl(m, j), box.get(name), unknown)
         for j, name in enumerate(sorted(variables))

@@ -310,7 +310,7 @@ def seen_rows(
     """
     z = image[: filled(len(centre.theta))]
     seen = image[-1]
-    if len(z) == len(image):  # its place is that of a row of zeros
+    if len(z) == len(image):  # its index is that of a row of zeros
         seen = seen.copy()
         image[-1] = 0.0
     psi, omega = centre.evaluate(seen, block[-1])

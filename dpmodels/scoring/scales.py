@@ -83,7 +83,7 @@ class ScalePlan:
         )
 
     def histograms(self, k: int) -> Stack:
-        """Return histogram k (0: places, 1: distances) of every variable: one bin each."""
+        """Return histogram k (0: positions, 1: distances) of every variable: one bin each."""
         d = len(self.names)
         return Stack((Sum(OneHot((rules.CELLS, rules.DISTANCE_OCTAVES)[k])),) * d, (1.0,) * d)
 
@@ -145,7 +145,7 @@ class ScalePlan:
 
 
 def columns_of_numbers(design: Design) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return (names, places) of the numeric variables that are single columns."""
+    """Return (names, indices) of the numeric variables that are single columns."""
     names, places = [], []
     for j, column in enumerate(design.columns):
         variable = design.kinds.get(column.name)

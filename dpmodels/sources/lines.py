@@ -381,7 +381,7 @@ def chosen_lines(
     """Yield (m, columns of the chosen among the next m lines), ``rows`` lines at once.
 
     Lines that are not chosen are not parsed. ``names``: columns to read. ``numbers``: those of them
-    to parse as numbers, the others are text. ``choose(m)`` returns the places, in order, of the
+    to parse as numbers, the others are text. ``choose(m)`` returns the indices, in order, of the
     chosen among m lines.
 
     **Privacy.** A line is a row, so leaving lines out leaves rows out and changes no other.

@@ -331,7 +331,7 @@ class PeopleRows(OfRows):
     ) -> Any:  # fmt: skip
         """Return the sums of one pass over people (:func:`dpmodels.sources.summed.summed`).
 
-        All rows are read: places are no business of people.
+        All rows are read: positions do not matter for people.
         """
         if windows.every > 1 or not getattr(job, "of_people", False):
             raise PrivacyBugError("this stage reads rows, but the unit of the call is a person")
@@ -345,7 +345,7 @@ class PeopleRows(OfRows):
         return total
 
     def raw_people(self, names: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], Index]]:
-        """Yield cells as they are, with the place of the person of each row: -1 for nobody's.
+        """Yield cells as they are, with the index of the person of each row: -1 for nobody's.
 
         The table is read twice: ids first.
         """
@@ -387,8 +387,8 @@ class PeopleRows(OfRows):
     ) -> Array:
         """Return design columns (k, n) with one row per person, that of the smallest keyed hash.
 
-        ``keep``: which places of people are wanted (sorted); ``draw(m)``: secret uniform bytes, for
-        the key. People without rows are NaN.
+        ``keep``: which indices of people are wanted (sorted); ``draw(m)``: secret uniform bytes,
+        for the key. People without rows are NaN.
 
         **Privacy.** Which row stands for a person is a function of its own rows and of the key
         alone: one person is one column of what comes back.

@@ -148,7 +148,7 @@ class OfRows:
 KEY_BYTES = 32
 #: The key fills a whole block of SHAKE256, so the stream is a function keyed by its state.
 _RATE = 136
-#: The part that all parts are whose place is known.
+#: Part of a table if the positions of its rows are known.
 _BY_PLACE = (1 << 64) - 1
 
 
@@ -163,7 +163,7 @@ class Key:
     def coins(self, part: int, purpose: int, first: int | None = None) -> Coins:
         """Return the coins of one part of the table, from its first row on.
 
-        Those of a row go by its place, where that is known: however the table is cut.
+        Those of a row depend on its position, if it is known: however the table is cut.
         """
         if first is None:
             return Coins(self.every, _Stream(self.secret, part, purpose).draw)
@@ -321,7 +321,7 @@ class Rows(OfRows):
     ``n`` is the public row count: a pass that meets another number stops the call, but under
     add/remove (``public_n=False``). ``passes`` is how many are planned, for the one bar of a call.
     ``coerced``: the cells of the source are as coercion would give them. ``executor``: who does the
-    tasks of passes that are sums. ``first``: place of the source's first row.
+    tasks of passes that are sums. ``first``: position of the source's first row.
     """
 
     by_cell = True
@@ -427,9 +427,9 @@ class Rows(OfRows):
     def _parts(
         self, kinds: Mapping[str, Any], windows: Windows, coins: Coins | None
     ) -> Iterator[tuple[int, dict[str, Any], int, list[tuple[int, int]]]]:
-        """Yield (rows passed, coerced cells, place of the first, places to take): one pass.
+        """Yield (rows passed, coerced cells, position of the first, positions to take): one pass.
 
-        Under coins the cells are those of the chosen rows, and their places are among these.
+        Under coins the cells are those of the chosen rows, and their positions are among these.
         """
         names = list(kinds)
         reading = getattr(self.source, "reading", None)  # a source that makes use of kinds

@@ -74,7 +74,7 @@ class Task:
         rows = Rows(source, 0, public_n=False, first=first or 0)
         coins = None if self.key is None else self.key.coins(index, 0, first)
         inner = None if self.inner is None else self.inner.coins(index, 1, first)
-        placed = getattr(self.job, "placed", None)  # jobs that depend on the places of rows
+        placed = getattr(self.job, "placed", None)  # jobs that depend on the positions of rows
         job = self.job if placed is None else placed(first or 0)
         with np.errstate(all="ignore"):
             blocks = rows.blocks_for(job, self.design, windows=self.windows, coins=coins)
@@ -295,7 +295,7 @@ class Sampled:
 
     index: tuple[int, ...]  # Design columns
     size: int  # How many rows are chosen
-    keep: npt.NDArray[np.intp] | None  # (size,): their places in the table, sorted; None: every row
+    keep: npt.NDArray[np.intp] | None  # (size,): sorted positions in the table, or None for all
     response: bool  # Whether the last cell of a row says that it is missing, or the first
     first: int = 0  # Place of the first row of the part
 
@@ -325,7 +325,7 @@ class Sampled:
         return Cells((np.concatenate(places),), (np.concatenate(values, axis=1),))
 
     def accepts(self, part: Any) -> bool:
-        """Return whether a part returned places and cells of that many columns."""
+        """Return whether a part returned positions and cells of that many columns."""
         if type(part) is not Cells or not len(part.places) == len(part.values) <= 1:
             return False
         return all(
@@ -370,7 +370,7 @@ def sampled(
 
 
 def _parts_with_places(rows: Any, partitions: Sequence[Partition]) -> list[Partition]:
-    """Return the parts with their places in the table; none: those are not known."""
+    """Return the parts with their positions in the table; none: those are not known."""
     if partitions and all(partition.first is not None for partition in partitions):
         return list(partitions)
     lengths = rows.source.lengths() if partitions else None

@@ -188,7 +188,7 @@ class Partition:
 
     opener: Callable[[Any], Source]  # ``opener(data)`` is the source of its rows
     data: Any  # Travels to the worker: a place in a file, or rows
-    # first, rows: its place in the table; None where that is not known. A place that is known
+    # first, rows: its position in the table; None where that is not known. A place that is known
     # begins at a block of the table, so that blocks are those of a pass in one process.
     first: int | None = None
     rows: int | None = None

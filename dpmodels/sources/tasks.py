@@ -324,7 +324,7 @@ class FramesSource:
 
 
 def _part(part: Any, place: int = 1) -> Any:
-    """Return a part of a table. Anything else is described by its type and place, not quoted."""
+    """Return a part of a table. Anything else is described by its type and position, not quoted."""
     if isinstance(part, (str, os.PathLike)) and not (
         isinstance(part, os.PathLike) and path_of(part, error=SourceError).exists()
     ):
@@ -401,7 +401,7 @@ def as_source(data: Any) -> Source:
 
 
 def _listed_paths(entries: Sequence[Any]) -> list[Path]:
-    """Return the paths of a list. An entry that is not a file is named by its place, not quoted."""
+    """Return the paths of a list. An entry that is not a file is described, not quoted."""
     paths = []
     for place, entry in enumerate(entries, 1):
         path = path_of(entry, f"entry {place} of the list: the path of a table", SourceError)

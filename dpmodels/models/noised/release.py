@@ -143,7 +143,7 @@ class TablePlan:
 def _column_blocks(
     layout: Layout, blocks: tuple[tuple[str, ...], ...] | None
 ) -> tuple[tuple[int, ...], ...] | None:
-    """Return the places of the columns in each requested block, or None without blocks."""
+    """Return the indices of the columns in each requested block, or None without blocks."""
     if blocks is None:
         return None
     out = []

@@ -82,7 +82,7 @@ class Layout:
 
     # -- places ----------------------------------------------------------------------------
     def run(self, group: int, kind: int) -> slice:
-        """Return the places of the intervals of a group.
+        """Return the indices of the intervals of a group.
 
         0 events; 1 censorings within, 2 at the first break of an interval; 3, 4 entries likewise.
         """

@@ -67,7 +67,7 @@ def whitened(covariance: Array, joint: Array, events: float, at: Index, q: int) 
     Released numbers, so that only the noise depends on how right they are. The covariance
     (p, p) is of sampling, of the coefficients: over ``events`` the inverse of the predictors' own.
     ``joint`` holds errors of intercept, coefficients and terms of time: its inverse says the means.
-    ``at`` (p,) are places of the columns in a block of q rows.
+    ``at`` (p,) are indices of the columns in a block of q rows.
     """
     p = len(covariance)
     size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
@@ -121,7 +121,7 @@ class Intervals:
 
     @functools.cached_property
     def pairs(self) -> tuple[Any, Array]:
-        """Return places of the upper triangle, and the weight of each of its numbers."""
+        """Return indices of the upper triangle, and the weight of each of its entries."""
         upper = np.triu_indices(self.p)
         weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
         return upper, weight * _LIGHT / self.longest

@@ -74,7 +74,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Item:
-    """One released statistic: its place in a section, and its name."""
+    """One released statistic: its index in a section, and its name."""
 
     statistic: str
     variable: str

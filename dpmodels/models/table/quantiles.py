@@ -262,7 +262,7 @@ def quantile_part(layout: Layout, eps: float, share: float) -> QuantilePart:
 def release_quantiles(
     part: QuantilePart, layout: Layout, design: Design, ask: Ask, *, people: bool = False
 ) -> dict[str, Array]:
-    """Release the place in the grid of every quantile of every group, by step name.
+    """Release the grid index of every quantile of every group, by step name.
 
     **Privacy.** Unit: one row, or one person (whose mean is in the hull of what a row can be);
     replace-one. Each step is pure eps-DP: :class:`~dpmodels.proof.statistics.Ranks`.
@@ -295,7 +295,7 @@ class Cells:
     """The cells of the points of a grid.
 
     ``step`` lies between points; 0 where values are integers and so are the points. ``low`` and
-    ``high`` (points + 2,) are the ends, with one place more on either side: the declared bound,
+    ``high`` (points + 2,) are the ends, with one more entry on either side: the declared bound,
     infinite if the range was estimated (values beyond it count in the first and last cell).
     """
 
@@ -308,7 +308,7 @@ class Cells:
         self.high = np.concatenate([[lo], inside, [hi, hi]])
 
     def ends(self, low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[Array, Array]:
-        """Return the outer ends of cells: places in the grid, -1 and len(grid) beyond it."""
+        """Return the outer ends of cells: indices in the grid, -1 and len(grid) beyond it."""
         return self.low[np.asarray(low) + 1], self.high[np.asarray(high) + 1]
 
 
@@ -752,7 +752,7 @@ def read_off(
         return np.minimum(np.searchsorted(cdf, rank, side="left"), last)
 
     def noise(at: Array) -> Array:
-        """Return the noise sd of F(x) - q m at grid places."""
+        """Return the noise sd of F(x) - q m at grid indices."""
         weights = np.arange(WAYS**tree.levels) <= at[:, None]
         return np.sqrt(tree.functional_variance(weights - q[:, None]))
 

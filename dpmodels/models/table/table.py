@@ -93,7 +93,7 @@ def shown_numbers(
 ) -> tuple[dict[str, Array], tuple[Note, ...]]:  # fmt: skip
     """Return :data:`COLUMNS` of all items, in the order of ``Layout.items``, and the notes.
 
-    ``released`` holds "table" and the places of quantiles by step, ``scale`` middles and
+    ``released`` holds "table" and the grid indices of quantiles by step, ``scale`` middles and
     half-ranges (q,), ``points`` the grid of each numeric variable with quantiles, ``rank_scale``
     the scale of the error of a rank. With ``people`` each person adds the mean of their rows.
     ``copies``: number of rows that may depend on each other in any way.

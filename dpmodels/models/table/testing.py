@@ -292,7 +292,7 @@ def power_of(
 
 
 _SUMS_STEP = "sums of the test"
-#: Their places in the Gram matrix of (x, y, 1).
+#: Their indices in the Gram matrix of (x, y, 1).
 _PLACES = ((2, 2), (0, 2), (1, 2), (0, 0), (0, 1), (1, 1))
 
 

@@ -99,7 +99,7 @@ class CellCoordinates:
 
     @property
     def kinds(self) -> Array:
-        """Kind of each coordinate, (d,): -1 for a share, else the place of its section."""
+        """Kind of each coordinate, (d,): -1 for a share, else the index of its section."""
         out = np.full(self.size, -2.0)
         for k, (section, at) in enumerate(self.places()):
             out[at] = -1.0 if section.kind == "counts" else float(k)

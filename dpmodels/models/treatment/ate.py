@@ -92,7 +92,7 @@ def finite(values: Any) -> Array:
 def _nuisance_fit(
     part: Nuisance, detail: EffectPlan, joint: Design, ask: Ask
 ) -> tuple[Estimate, Fitted]:
-    """Release a nuisance fit, and return its estimate and its place in the joint design.
+    """Release a nuisance fit, and return its estimate and its index in the joint design.
 
     Privacy
     -------
