@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: Step of the ledger.
 STEP = "levels"
-#: Part of delta for a value of one row, or person, alone that passes the threshold.
+#: Part of delta for a value that only one row, or person, has and that exceeds the threshold.
 FAILURE = 0.25
 #: Values of one person that count in a column. If there are more, those of the smallest hashes do.
 MOST_VALUES = 16
@@ -167,7 +167,8 @@ def release_levels(plan: LevelsPlan, ask: Ask) -> dict[str, dict[str, float]]:
     -------
     Unit: one row, or one person; one unit is replaced, the number of units is public. A row lies in
     one bin of each of k columns, a person adds a vector of length 1 in each: counts move by
-    ``sqrt(2 k)``; own bins pass the threshold with probability at most the failure part.
+    ``sqrt(2 k)``. Bins that only this unit has exceed the threshold with probability at most the
+    failure part.
     """
     over = _Values(plan, {})
     keys, counts = ask.bins(
