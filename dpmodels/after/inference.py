@@ -373,19 +373,20 @@ def _unreadable(
 # only. These constants are in the table of ``scoring/constants.md``.
 
 
-#: Least allowance, in sds of the noise of scores: ``min(BASE_BIAS + c l_j, MOST_BIAS)``.
+#: Least allowance, in sds of the noise of scores: ``min(BASE_BIAS + c l_j, MOST_BIAS)``. [tried]
 BASE_BIAS = 0.35
-#: That allowance at most.
+#: That allowance at most. [tried]
 MOST_BIAS = 2.0
 #: Part of t, what rows just beyond C may have moved, in the allowance. [A 15]
 TAIL = 0.8
 #: Part of the excess that may point in one direction: at most. [N 50]
 ONE_WAY = 0.45
-#: The same over the root of the columns.
+#: The same over the root of the columns. [tried]
 ONE_WAY_ROOT = 0.9
 #: Errors of the excess in the allowance for people, over the clipped part of the information.
+#: [tried]
 UNSURE_OF_PEOPLE = 3.0
-#: Of people, the part that goes with clipped information: a clipped group points its way.
+#: Of people, the part that goes with clipped information: a clipped group points its way. [tried]
 OF_CLIPPED = 2.0
 #: Part of the excess in one direction, of least squares with many columns: at most. [N 27]
 MOST_ONE_WAY = 0.8
@@ -403,7 +404,7 @@ IN_ONE_BIN = 0.4
 LONGEST = 0.02
 #: The remainder at a public row over the largest, at least, if rows are combined. [N 36]
 LEAST_LEFT = 1e-3
-#: Directions shorter than this part of the longest are not spanned.
+#: Directions shorter than this part of the longest are not spanned. [tried]
 SPANNED = 1e-9
 
 
