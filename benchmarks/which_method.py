@@ -32,10 +32,10 @@ TABLES = (
 )
 #: Method, rows, eps, options, what it needs.
 METHODS = (
-    ("ssp", 5000, 1.0, {}, "ranges, or buys them (default)"),
+    ("ssp", 5000, 1.0, {}, "ranges, or estimates them (default)"),
     ("pmt", 5000, 1.0, {}, "300 public rows"),
-    ("eptr", 5000, 1.0, {}, "ranges, or buys them"),
-    ("gptr", 5000, 1.0, {}, "ranges, or buys them"),
+    ("eptr", 5000, 1.0, {}, "ranges, or estimates them"),
+    ("gptr", 5000, 1.0, {}, "ranges, or estimates them"),
     ("adassp", 5000, 1.0, {}, "ranges"),
     ("drcl", 5000, 1.0, {}, "ranges; refused before the charge"),
     ("drcl", 60_000, 4.0, {}, "ranges, 60 000 rows, eps = 4"),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 DONE, FAILED, USAGE, REFUSED, NO_REPLY = 0, 1, 2, 3, 4
-#: Exit codes of the errors that have one of their own.
+#: Exit codes of the errors with a special one.
 CODES = (
     (NoReplyError, NO_REPLY),
     ((FormulaError, SchemaError, BudgetError), REFUSED),

@@ -2,7 +2,7 @@
 
 :func:`opened` checks budget and seed, warns of public facts and charges the ledger;
 :func:`released` calls the stage, once a charge, under the guard, with a run made from the very
-guarantee that was charged. No other module calls a function that sees rows, makes a run, or makes
+guarantee that was charged. No other module calls a function that reads rows, makes a run, or makes
 noise (``tests/unit/test_wall.py``).
 """
 
@@ -275,7 +275,7 @@ def rows_of(
         people = by_person(source, n, person, public_n=public_n, executor=executor_for(source))
         if not person.most:
             return people
-        # draws of their own, which are not those of the run
+        # separate draws, which are not those of the run
         return CappedRows(people, kinds, make_noise(None if seed is None else seed + 1))
     from dpmodels.sources.rows import Rows
 
@@ -283,7 +283,7 @@ def rows_of(
 
 
 def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
-    """Call the stage on the rows, once: the sole caller of anything that sees them.
+    """Call the stage on the rows, once: the sole caller of anything that reads them.
 
     Parameters
     ----------

@@ -106,7 +106,7 @@ class SchemaError(DPModelsError, ValueError):
 
 
 class SchemaNeededError(SchemaError):
-    """A fact must be declared that cannot be bought; the message holds a template to paste."""
+    """A fact must be declared that cannot be estimated; the message holds a template to paste."""
 
 
 class SourceError(DPModelsError, ValueError):
@@ -194,7 +194,7 @@ class LedgerWarning(DPModelsWarning):
 
 
 class NoReplyWarning(DPModelsWarning):
-    """The private test did not pass; a valid private outcome that was paid for."""
+    """The private test did not pass; a valid private outcome, and was charged."""
 
 
 class StoppedWarning(NoReplyWarning):
@@ -245,9 +245,9 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
 def shown(value: Any) -> str:
     """Return how an argument of a call is written in a message: never as data could be.
 
-    A short scalar of Python itself is what somebody typed, and is repeated. Of everything else
-    (numpy and pandas scalars, which are cells, columns, frames, lists, tuples, long text, objects)
-    the type is all that is said: a repr of it could quote rows.
+    A short Python scalar was typed by the user, and is repeated. For everything else (numpy and
+    pandas scalars, which are cells, columns, frames, lists, tuples, long text, objects) only the
+    type is shown: its repr could quote rows.
     """
     kind = type(value)  # exactly: a numpy float is a float too
     if value is None or kind in (bool, float):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: Step of the ledger.
 STEP = "levels"
-#: Part of delta that pays for a value of one row, or person, alone that passes the threshold.
+#: Part of delta for a value that only one row, or person, has and that exceeds the threshold.
 FAILURE = 0.25
 #: Values of one person that count in a column. If there are more, those of the smallest hashes do.
 MOST_VALUES = 16
@@ -87,7 +87,7 @@ def threshold(sd: float, failure: float, k: int, most: int = 0) -> float:
 
 
 def texts_of(cells: Iterable[Any], missing: tuple[str, ...]) -> list[str | None]:
-    """Return the value of each cell as text; None where it is missing. Each cell by itself."""
+    """Return the value of each cell as text; None where it is missing. Each cell separately."""
     out: list[str | None] = []
     for cell in cells:
         text = None
@@ -165,9 +165,10 @@ def release_levels(plan: LevelsPlan, ask: Ask) -> dict[str, dict[str, float]]:
 
     Privacy
     -------
-    Unit: one row, or one person; replace-one, their number public. A row lies in one bin of each of
-    k columns, a person adds a vector of length 1 in each: counts move by ``sqrt(2 k)``; own bins
-    pass the threshold with probability at most the failure part.
+    Unit: one row, or one person; one unit is replaced, the number of units is public. A row lies in
+    one bin of each of k columns, a person adds a vector of length 1 in each: counts move by
+    ``sqrt(2 k)``. Bins that only this unit has exceed the threshold with probability at most the
+    failure part.
     """
     over = _Values(plan, {})
     keys, counts = ask.bins(
@@ -182,14 +183,14 @@ def release_levels(plan: LevelsPlan, ask: Ask) -> dict[str, dict[str, float]]:
 
 
 class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
-    """Levels that were bought: a mapping from column to :class:`dpmodels.Levels`.
+    """Levels that were estimated: a mapping from column to :class:`dpmodels.Levels`.
 
     Attributes
     ----------
     counts : mapping
         Column -> value -> noisy count, as it was released.
     sd, threshold : float
-        Noise of a count; the count below which a value is not told.
+        Noise of a count; the count below which a value is not released.
     privacy : Guarantee
 
     Notes
@@ -225,7 +226,7 @@ class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
     def shares(self, n: int) -> dict[str, float]:
         """Return the part of n units that the released levels of each column hold.
 
-        1 where others count as a level. Of people who have several values at most 1.
+        It is 1 if other values count as a level, and at most 1 for people with several values.
         """
         parts: dict[str, float] = {}
         for name, level in self._levels.items():

@@ -1,6 +1,6 @@
 """Catalogue of all notes: every text in one place, in the order in which a summary shows them.
 
-Notes are sorted by severity, then by their place here. A method writes
+Notes are sorted by severity, then by their position here. A method writes
 ``notes.append(messages.LARGE_RESIDUALS(columns=names))``. Short forms have at most 14 words plus
 the columns, and no full stop at the end.
 """
@@ -172,8 +172,8 @@ SEPARATED = Template(
 RARE_LEVELS = Template(
     "test.rare_levels", _I,
     "Not tested, too few {who} at a level of the response: {levels}",
-    "The first passes cannot measure these levels, so intervals and bias can be larger than "
-    "reported. Merge levels or use a larger eps.",
+    "The first steps of the fit cannot estimate the coefficients of these levels, so their printed "
+    "intervals and bias bounds can be too small. Merge levels or use a larger eps.",
 )  # fmt: skip
 NO_ROWS = Template(
     "design.no_rows", _I,
@@ -193,14 +193,15 @@ NOT_CONVERGED = Template(
 ONE_GROUP = Template(
     "fit.one_group", _I,
     "Large residuals of one group were clipped, so these coefficients are not tested",
-    "The group is one level of a factor, or one end of a number. The clipping may move the "
-    "coefficients out of their intervals. A larger eps, more rows or a transformed response would "
-    "help.",
+    "The group is one level of a factor, or one end of the range of a numeric variable. The "
+    "clipping may move the coefficients out of their intervals. A larger eps, more rows or a "
+    "transformed response would help.",
 )  # fmt: skip
 IMPLAUSIBLE = Template(
     "fit.implausible", _I,
-    "Coefficients larger than the declared ranges allow, so they are not tested",
-    "The effect exceeds three ranges of the response and its interval is as wide, so it is mostly "
+    "Effects larger than the declared ranges allow, so these coefficients are not tested",
+    "Over the range of the predictor the prediction would change by more than three times the "
+    "range of the response, and the interval of this effect is as wide as the effect: mostly "
     "noise.",
 )  # fmt: skip
 NO_ERRORS_ASKED = Template(
@@ -236,8 +237,8 @@ NO_DESIGN_VARIANCE = Template(
 POSTERIOR_ERRORS = Template(
     "errors.posterior", _I,
     "No standard errors: the covariance of the noise depends on the data",
-    "In half-ranges the noise of a coefficient has sd at most {bound:.3g} per draw. For intervals "
-    "use method='ssp' or 'pmt'.",
+    "With every variable in units of half its range, the noise of a coefficient has sd at most "
+    "{bound:.3g} in each draw. For intervals use method='ssp' or 'pmt'.",
 )  # fmt: skip
 NO_TESTS_RIDGE = Template(
     "errors.ridge_bias", _I,
@@ -300,9 +301,9 @@ NO_ANDERSON_RUBIN = Template(
 )  # fmt: skip
 WEAK_DIRECTION = Template(
     "moments.weak_direction", _C,
-    "Tests are conservative: in one direction the signal is only {ratio:.1f} times the noise",
-    "The direction is a linear combination of the columns. From {trusted:g} times on tests are "
-    "as good as without noise. More rows, a larger eps or fewer columns would help.",
+    "Tests are conservative: one eigenvalue of the moments is only {ratio:.1f} times its noise",
+    "It belongs to a linear combination of the columns that hardly varies. From {trusted:g} times "
+    "on tests are as good as without noise. More rows, a larger eps or fewer columns would help.",
 )  # fmt: skip
 ONLY_EVENTS_CURVE = Template(
     "surv.curve_ends", _C,
@@ -350,19 +351,21 @@ POSTERIOR_RIDGE = Template(
     "makes it smaller.",
 )  # fmt: skip
 DRAW_START = Template(
-    "gptr.start", _D, "The passes start from one posterior draw (fit.arrays['draw'])",
-    "Estimates and errors are those of the last pass, which takes the ridge and the noise of the "
-    "draw off again. inference=False gives the draw alone, with the whole budget.",
+    "gptr.start", _D, "The initial fit is one posterior draw (fit.arrays['draw'])",
+    "Newton steps follow. Estimates and errors are those of the last step, which no longer contain "
+    "the ridge and the noise of the draw. inference=False gives the draw alone, with the whole "
+    "budget.",
 )  # fmt: skip
 POSTERIOR_DRAWS = Template(
     "gptr.draws", _A, "The estimate is the mean of {many} draws",
-    "Their standard deviations hold no sampling error, only the noise of one draw about the ridge "
-    "solution: {sds}.",
+    "Their standard deviations contain no sampling error, only the noise of one draw about the "
+    "ridge solution: {sds}.",
 )  # fmt: skip
 RIDGE_RAISED = Template(
     "gptr.ridge_raised", _C,
-    "lam= was too small for the released bounds and was raised",
-    "A smaller ridge would not be private at this eps. More rows or a larger eps allows it.",
+    "lam= was too small for the released least eigenvalue, and was raised",
+    "A smaller ridge would not be private at this eps. With more rows or a larger eps it can be "
+    "smaller.",
 )  # fmt: skip
 TESTED_RIDGE = Template(
     "eptr.ridge", _C,
@@ -371,15 +374,15 @@ TESTED_RIDGE = Template(
     "lowers it; method='ssp' has standard errors.",
 )  # fmt: skip
 EPTR_START = Template(
-    "eptr.start", _D, "The passes start from the coefficients that ePTR released",
-    "Estimates and errors are those of the last pass. scoring=False gives ePTR alone, with the "
-    "whole budget.",
+    "eptr.start", _D, "The initial fit has the coefficients that ePTR released",
+    "Newton steps follow, and estimates and errors are those of the last step. scoring=False gives "
+    "ePTR alone, with the whole budget.",
 )  # fmt: skip
 EPTR_START_RIDGE = Template(
     "eptr.start_ridge", _D,
-    "The passes start from the coefficients that ePTR released, with a ridge",
-    "The released bound of the least eigenvalue was low. The passes take the ridge off again, and "
-    "estimates and errors are those of the last one.",
+    "The initial fit has the coefficients that ePTR released, with a ridge",
+    "The released bound of the least eigenvalue was low. Newton steps remove the ridge again, and "
+    "estimates and errors are those of the last step.",
 )  # fmt: skip
 EPTR_ALONE = Template(
     "eptr.alone", _I, "Not tested: these errors do not hold on real tables",
@@ -410,13 +413,14 @@ STEIN = Template(
 DOMINATED = Template(
     "ssp.dominated", _C,
     "Noise dominates a direction of the design; standard errors assume moderate coefficients",
-    "They are root mean squared errors with the ridge's bias, for coefficients about {towards} "
-    "with sd {sd:g} (half-ranges of the response per half-range of the column).",
+    "They are root mean squared errors that include the ridge's bias, for coefficients about "
+    "{towards} with sd {sd:g} (in half ranges of the response per half range of the column).",
 )  # fmt: skip
 NO_COUNT = Template(
     "ssp.no_count", _C,
     "Without an intercept, rows with missing cells make sigma and sampling errors too small",
-    "All rows are counted in their place: only the intercept counts the complete ones.",
+    "They use the number of all rows: only a model with an intercept releases the number of "
+    "complete rows.",
 )  # fmt: skip
 WEIGHTED_RELEASE = Template(
     "moments.weighted", _C,
@@ -462,9 +466,8 @@ PUBLIC_START = Template(
 )  # fmt: skip
 PUBLIC_RARE = Template(
     "pmt.rare_levels", _C,
-    "Rare in the public data, so down-weighted in the first pass",
-    "Rows with these levels are longer than the clipping radius of that pass. Merging rare "
-    "levels avoids it.",
+    "Rare in the public data, so down-weighted in the initial fit",
+    "Rows with these levels are longer than its clipping radius. Merging rare levels avoids it.",
 )  # fmt: skip
 NOTHING_COMBINED = Template(
     "pmt.nothing_combined", _C, "combine=True had no effect: {why}",
@@ -536,8 +539,8 @@ PUBLISHED_MOMENTS = Template(
 BIAS_ALLOWANCE = Template(
     "bias.allowance", _A,
     "P and intervals include an allowance for clipping bias (calibrated, not proved)",
-    "Clipping large scores can bias a coefficient by up to the column Bias <=. The rule was "
-    "calibrated on real tables.",
+    "Clipping large scores can bias a coefficient by up to the value in the column Bias <=. The "
+    "rule was calibrated on real tables.",
 )  # fmt: skip
 ERRORS_HC1 = Template(
     "errors.hc1", _A,
@@ -547,9 +550,9 @@ ERRORS_HC1 = Template(
 ERRORS_HETERO = Template(
     "errors.hetero", _A,
     "Standard errors are robust to unequal variances (HC1), not to correlated rows",
-    "They come from one more release, the moments of the scores of the last stage. Its noise is "
-    "about {variance:.1f} % of a variance ({error:.1f} % of a standard error); intervals are not "
-    "widened for it.",
+    "They are from one more release, the moments of the scores of the last stage. The noise of "
+    "this release is about {variance:.1f} % of a variance ({error:.1f} % of a standard error), and "
+    "intervals are not widened for it.",
 )  # fmt: skip
 ERRORS_PERSON = Template(
     "errors.person", _A,
@@ -570,7 +573,8 @@ ERRORS_INFORMATION = Template(
 CLUSTER_ERRORS = Template(
     "clusters.conservative", _A,
     "Cluster-robust errors are conservative: up to twice too large for uncorrelated rows",
-    "Noisy design effects are shrunk towards their mean, with a floor of 0.7.",
+    "Released design effects are noisy. Each is shrunk towards their mean and set to at least 0.7, "
+    "so the small ones become too large.",
 )  # fmt: skip
 MAX_ROWS = Template(
     "people.max_rows", _A,
@@ -599,7 +603,7 @@ LIGHT_WEIGHTS = Template(
 )  # fmt: skip
 LOST_WEIGHTS = Template(
     "ssp.lost_weights", _A,
-    "Far rows were down-weighted, {zero} have weight 0: {share:.1f} % of all weight",
+    "Extreme rows lost weight, {zero} have none: {share:.1f} % of all weight",
     "If errors are skewed, their variance differs or the model is only approximate, estimates can "
     "differ from ordinary least squares by more than the standard errors. A larger phi= (1, say) "
     "down-weights less and adds noise.",
@@ -607,9 +611,9 @@ LOST_WEIGHTS = Template(
 PEOPLE_MOMENTS = Template(
     "moments.of_people", _A,
     "Moments of rows, in which people with many or extreme rows count less",
-    "So spread is understated if tails are heavy. 'rows a person' is the released number of valid "
-    "rows per person. Regressions on these moments have errors of the noise only; dp_ols(formula, "
-    "data, unit=...) has cluster-robust ones.",
+    "So variances are understated if tails are heavy. 'rows a person' is the released number of "
+    "valid rows per person. Regressions on these moments have errors of the noise only; "
+    "dp_ols(formula, data, unit=...) has cluster-robust ones.",
 )  # fmt: skip
 JOINT_MOMENTS = Template(
     "moments.joint", _A,
@@ -619,15 +623,15 @@ JOINT_MOMENTS = Template(
 WHITENED_MOMENTS = Template(
     "moments.whitened", _A,
     "Moments of weighted rows: rows far from the centre count less",
-    "A row with a missing cell does not count. Spread is understated if tails are heavy. "
+    "A row with a missing cell does not count. Variances are understated if tails are heavy. "
     "'{weights}' is the released mean weight; method='joint' gives equal weights, with more noise.",
 )  # fmt: skip
 WHITENED_BY_PUBLIC = Template(
     "moments.public_whitening", _A,
     "Moments of weighted rows: rows far from the public data's centre count less",
-    "A row with a missing cell does not count. Spread is understated, more so with heavy tails. "
-    "'{weights}' is the released mean weight; multiplied by it (arrays['moments_per_row']) the "
-    "moments are sums of scaled rows over n.",
+    "A row with a missing cell does not count. Variances are understated, more so with heavy "
+    "tails. '{weights}' is the released mean weight; multiplied by it (arrays['moments_per_row']) "
+    "the moments are sums of scaled rows over n.",
 )  # fmt: skip
 FREE_MOMENTS = Template(
     "moments.free", _A,
@@ -708,7 +712,7 @@ TEST_PEOPLE = Template(
 INDEPENDENCE_EXACT = Template(
     "test.independence", _A,
     "The test is exact if both variables are independent, not only uncorrelated",
-    "If the spread of one depends on the other it is not.",
+    "It is not exact if the variance of one depends on the other.",
 )  # fmt: skip
 RAO_SCOTT = Template(
     "test.rao_scott", _A,
@@ -751,7 +755,7 @@ MISSING_QUANTILES = Template(
 PUBLISHED_HAZARD = Template(
     "cox.baseline", _A,
     "The baseline hazard is that of the released table; ties need no correction",
-    "It has a value for each half of a cell of time, with a released quadratic in time.",
+    "It has a value for each half of a time interval, corrected by a released quadratic in time.",
 )  # fmt: skip
 SURVIVAL_COUNTS = Template(
     "surv.counts", _A,
@@ -775,14 +779,14 @@ KERNEL_BAND = Template(
 )  # fmt: skip
 KERNEL_GAPS = Template(
     "kernel.gaps", _A,
-    "Points with too small a noisy kernel mass have no value (nan)",
+    "Points with too small a noisy sum of kernel weights have no value (nan)",
     "Too few rows are near them. A larger bandwidth, more rows or a larger eps would help.",
 )  # fmt: skip
 WITHIN_PEOPLE = Template(
     "panel.within", _A,
     "Coefficients are effects within people ({column}); constants of a person are not estimable",
-    "Whether a column is constant within people is private, so none is dropped and the information "
-    "shows it.",
+    "Whether a column is constant within people is private, so no column is dropped. The "
+    "coefficient of a constant column is then not determined.",
 )  # fmt: skip
 RELEASED_WEIGHTS = Template(
     "panel.weights", _A,
@@ -819,13 +823,14 @@ FEATURES_INDEPENDENT = Template(
 SUBSPACE = Template(
     "components.subspace", _A,
     "Only the subspace is estimated; loadings are in {units} of the columns",
-    "Within the subspace the axes are those of the released projector.",
+    "Within the subspace the axes are the eigenvectors of the released projector.",
 )  # fmt: skip
 RESAMPLED = Template(
     "noised.resampled", _A,
     "Standard errors are the spread of {count} fits to resampled released rows",
-    "They cost nothing. The noise is large here: the smallest signal is {signal:.2g} of its "
-    "standard errors. From {least:g} on the usual sandwich errors are used.",
+    "They cost nothing. The noise is large here: the smallest eigenvalue of the noise-corrected "
+    "moments is only {signal:.2g} times its standard error. From {least:g} times on the usual "
+    "sandwich errors are used.",
 )  # fmt: skip
 READ_FROM_MOMENTS = Template(
     "table.from_moments", _A,
@@ -882,9 +887,9 @@ R_SQUARED = Template(
 )  # fmt: skip
 DEVIANCE = Template(
     "deviance.clipped", _D,
-    "Deviance: each row counts up to {most:g} dispersions; about {cut:.3g} is left out",
-    "The part left out is estimated from the released lengths of scores. It is not added, but "
-    "is in the errors of deviance and pseudo R-squared.{low}",
+    "Deviance: each row is cut at {most:g} dispersions, about {cut:.3g} in total",
+    "This total is estimated from the released histogram of score lengths. It is not added to the "
+    "deviance. The errors of deviance and pseudo R-squared allow for it.{low}",
 )  # fmt: skip
 CONSISTENT_COUNTS = Template(
     "table.consistent", _D,
@@ -907,7 +912,7 @@ STRATIFIED = Template(
 BOOTSTRAP = Template(
     "ssp.bootstrap", _D,
     "Standard errors are from a parametric bootstrap of released numbers ({draws} draws)",
-    "They are half the central 95 % of the deviations over 1.96.",
+    "They are half the width of the central 95 % of the deviations, divided by 1.96.",
 )  # fmt: skip
 SMOOTHED_KINKS = Template(
     "noised.kinks", _D,
@@ -947,5 +952,5 @@ _PLACES = {template.code: place for place, template in enumerate(catalogue())}
 
 
 def sort_notes(notes: list[Note]) -> list[Note]:
-    """Return notes by severity, then by their place in the catalogue."""
+    """Return notes by severity, then by their position in the catalogue."""
     return sorted(notes, key=lambda n: (-n.severity, _PLACES.get(n.code, _PLACES["plain"])))

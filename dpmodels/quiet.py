@@ -240,7 +240,7 @@ def tell(*messages: Warning) -> None:
 # -- Memory that blocks used stays with the process until the next block
 
 
-#: Bytes up to which freed arrays are kept; glibc learns nothing from arrays of more than 32 MiB.
+#: Bytes up to which freed arrays are kept; glibc does not adapt to arrays of more than 32 MiB.
 _KEPT = 1 << 24
 #: glibc: the codes of its parameters, and their default values.
 _TRIM, _MMAP = -1, -3

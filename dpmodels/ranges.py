@@ -1,4 +1,4 @@
-"""Ranges bought from the budget, and how a call divides between these and the rest (``ranges.md``).
+"""Ranges estimated from the budget, and the division of a call's budget (``ranges.md``).
 
 Per column: a histogram of binary exponents of differences of random pairs finds a scale; a
 histogram of locations at that scale finds the range. Only non-empty bins get noise, and only
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SAMPLE_ROWS = 1 << 20
 #: If there are this many times more rows, the subset is drawn without a permutation of all rows.
 _MANY_SAMPLES = 4
-#: Reach of a bought range, in standard deviations of the released histogram.
+#: Reach of an estimated range, in standard deviations of the released histogram.
 TAIL = 3.0
 _BIN_LIMIT = 2.0**52
 _EXPONENT_LIMIT = 256
@@ -42,7 +42,7 @@ _EXPONENT_LIMIT = 256
 def plan_purchase(
     columns: tuple[str, ...], mu: float, delta: float, share: float | None = None
 ) -> tuple[Purchase, list[Step]]:
-    """Declare the steps that buy the ranges of V columns: two a column.
+    """Declare the steps that estimate the ranges of V columns: two per column.
 
     Each has ``mu / sqrt(2 V)`` and ``delta / (2 V)`` of the Gaussian and the failure part of the
     whole purchase; ``share`` is what this takes of the call's currency, for the ledger.
@@ -219,13 +219,15 @@ def random_subset(
             return np.sort(drawn[np.sort(first)[:size]]).astype(np.intp)
 
 
-# -- How a call divides between the ranges it has to buy and the rest (``ranges.md``, costs).
+# -- How a call divides between the ranges that must be estimated and the rest (``ranges.md``,
+# costs).
 
 
-#: Part of delta that pays for the failure of bought ranges; methods with a test of their own
+#: Part of delta for the failure of estimated ranges; methods with a test of their own
 #: spend as much again on the failure of its bound.
 FAILURE_SHARE = 0.1
-#: A bought range is a scale, not a claim: cells are clipped this many half widths from its middle.
+#: An estimated range is a scale, not a claim: cells are clipped this many half widths from its
+#: middle.
 REACH = 64.0
 
 
@@ -243,7 +245,7 @@ class Part:
 
     @property
     def printed(self) -> dict[str, float]:
-        """Return the share of ranges as a plan prints it; none where none is bought."""
+        """Return the share of ranges as a plan prints it; none if no range is estimated."""
         return {} if self.purchase is None else {
             "ranges": math.fsum(s.share or 0.0 for s in self.steps if s.label == BOUGHT)
         }
@@ -267,7 +269,7 @@ class Part:
 
 
 def _check_purchase(request: Request, to_buy: tuple[str, ...]) -> None:
-    """Refuse to buy ranges where that has no proof."""
+    """Refuse to estimate ranges where that has no proof."""
     shown = ", ".join(f'"{c}": (lower, upper)' for c in to_buy[:2])
     if request.relation != "replace":
         raise RequestError(
@@ -282,7 +284,7 @@ def _check_purchase(request: Request, to_buy: tuple[str, ...]) -> None:
 
 
 def bounds_share(request: Request, to_buy: object) -> float:
-    """Return the share of the budget for estimating ranges: 0 where there are none to buy."""
+    """Return the share of the budget for estimating ranges: 0 if no range must be estimated."""
     return float(request["bounds_share"]) if to_buy else 0.0
 
 
@@ -291,7 +293,7 @@ def gaussian_part(
 ) -> Part:
     """Divide a call whose releases are Gaussian, or Laplace where delta is 0.
 
-    ``delta_b = 0.1 delta`` if anything is bought; ``mu = mu(eps, delta' - delta_b - delta_f)``;
+    ``delta_b = 0.1 delta`` if any range is estimated; ``mu = mu(eps, delta' - delta_b - delta_f)``;
     the ranges take ``bounds_share`` of mu^2. delta' is delta, less what is set aside where the call
     may end early: at a search for a range, at a test (``delta_f``), or where it ``stops``.
     """
@@ -316,8 +318,8 @@ class Split:
     ``split[name]`` is the mechanism of a share, and ``split.plan(n)`` the plan of all of them.
     ``steps``: printed name -> (name of the step, share of what ranges leave); a share of 0 is no
     step, and ``split=`` of the request says other shares of the same names. ``failure`` is the part
-    of delta for the failure of ``test``, the share whose step decides on a reply. Columns without a
-    range are bought, unless the method needs no ranges (``ranged=False``).
+    of delta for the failure of ``test``, the share whose step decides on a reply. Ranges of columns
+    without one are estimated, unless the method needs no ranges (``ranged=False``).
     """
 
     def __init__(
@@ -384,7 +386,7 @@ def ranged_design(plan: Plan[Any], ask: Ask, *, wide: bool = False) -> Design | 
 
 
 def no_ranges(plan: Plan[Any]) -> Release:
-    """Return the no-reply of a call whose ranges could not be bought."""
+    """Return the no-reply of a call whose ranges could not be estimated."""
     return Release({}, plan.guarantee, plan.design, reply=False, why="ranges")
 
 
@@ -401,7 +403,7 @@ def with_ranges(
     return release
 
 
-# -- How likely it is that ranges can be bought: a public number, before anything is spent
+# -- Probability that ranges can be estimated: a public number, before anything is charged
 
 
 #: Below this chance of a reply a plan says so.
@@ -413,11 +415,12 @@ def _phi(x: float) -> float:
 
 
 def expected_reply(purchase: Purchase, n: int) -> float:
-    """Return the chance that every histogram keeps a bin, for bell-shaped columns.
+    """Return the probability that ranges can be estimated, for normal columns.
 
-    The rule of :func:`dpmodels.ranges._column_range` for the fullest bin of normal columns of
-    unknown scale (averaged over where it falls between powers of two). Of public numbers only; a
-    column with few values does better, one with heavy tails worse.
+    This is the probability that in every histogram some bin exceeds the threshold. Otherwise the
+    call returns no reply. The rule is that of :func:`dpmodels.ranges._column_range` for the fullest
+    bin, averaged over the position of the unknown scale between powers of two. It is a function of
+    public numbers only. A column with few values does better, one with heavy tails worse.
     """
     sd, tau = threshold(purchase)
     rows = min(n, SAMPLE_ROWS)
@@ -457,7 +460,7 @@ def purchase_advice(purchase: Purchase, n: int) -> tuple[str, ...]:
 
 
 def widen_ranges(design: Design, requested: Design) -> Design:
-    """Return the design with bought ranges widened: cells are clipped far beyond them."""
+    """Return the design with estimated ranges widened: cells are clipped far beyond them."""
     names = requested.unknown
     wide = {}
     for column in design.z:

@@ -93,7 +93,7 @@ class Request:
     # eps, delta: the guarantee of the whole call.
     eps: float
     delta: float
-    schema: Schema  # Declared facts; variables without a range are bought where the method can
+    schema: Schema  # Declared facts; undeclared ranges are estimated if the method can
     buy: str = "undeclared"  # {"undeclared", "all"}: "all" is ``bounds="private"``
     inference: bool = True
     split: Mapping[str, float] | None = None
@@ -150,10 +150,10 @@ class Release:
     # :class:`dpmodels.privacy.run.Run` or is public.
     values: Mapping[str, npt.NDArray[np.float64]]
     guarantee: Guarantee
-    design: Design  # The design with all intervals known (bought ones filled in)
-    reply: bool = True  # False: the private test did not pass (or ranges could not be bought)
+    design: Design  # The design with all intervals known (estimated ones filled in)
+    reply: bool = True  # False: the private test did not pass (or ranges could not be estimated)
     # For a no-reply, which *kind* of step ended the run ("ranges", "test"): an output of the
-    # mechanism, paid for, and safe to print.
+    # mechanism, charged, and safe to print.
     why: str = ""
     # The method's own frozen record (public numbers derived from released ones).
     detail: Any = field(default=None)

@@ -41,7 +41,7 @@ class Backend:
     release : callable
         ``(plan, ask) -> Release``: asks for released numbers, alone in speaking to the rows.
     estimate : callable
-        ``(plan, release) -> Estimate``: post-processes released and public numbers; sees no row.
+        ``(plan, release) -> Estimate``: post-processes released and public numbers; reads no row.
     people : bool
         Whether there is a proof for persons with several rows (``units.md``).
     title : str
@@ -515,7 +515,7 @@ PUBLIC_RADIUS = Option(
 
 GUESS = Option("n_guess", "public guess of the row count (add-remove)", None, int, lower=0)
 
-#: Share of a budget that buys ranges, where ``bounds_share=`` does not say another.
+#: Share of a budget for estimating ranges, where ``bounds_share=`` does not say another.
 RANGES_SHARE = 0.15
 BOUNDS_SHARE = share("bounds_share", "share of the budget for estimating ranges", RANGES_SHARE)
 

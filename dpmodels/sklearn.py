@@ -124,9 +124,9 @@ class DPLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
         declared.
     x_bounds : (lower, upper) or array of shape (n_features, 2)
         Declared range of the features: one pair for all, or one a feature. Never learnt in
-        ``fit``. None: the ranges are bought from the budget.
+        ``fit``. None: the ranges are estimated from the budget.
     y_bounds : (lower, upper)
-        Declared range of the target. None: bought.
+        Declared range of the target. None: estimated.
     fit_intercept : bool
     budget : Budget, optional
         A ledger that every call of ``fit`` draws from.
@@ -228,7 +228,7 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
     method : str, optional
         A method of ``dp_glm``; None: by its public rule.
     x_bounds : (lower, upper) or array of shape (n_features, 2)
-        Declared range of the features. None: bought, where the method can.
+        Declared range of the features. None: estimated, if the method can.
     fit_intercept : bool
     budget : Budget, optional
         A ledger that every call of ``fit`` draws from.
@@ -329,7 +329,7 @@ def _classes(classes: Any, y: Any) -> list[Any]:
     """Return the two classes, or refuse those that no cell of the type of ``y`` can be.
 
     Types alone are looked at. Classes that no cell is would make every row an empty one, and the
-    charge would buy a fit of nothing.
+    charge would be for a fit without rows.
     """
     from dpmodels.sources.tables import kind_of_column, target_column
 

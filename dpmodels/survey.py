@@ -96,8 +96,8 @@ class Survey:
     population : number, optional
         Size of the population, an external public number: means become totals.
     psus : int or mapping, optional
-        How many units were drawn, in all or by stratum; survey reports print it. None: bought, for
-        a hundredth of mu^2.
+        How many units were drawn, in all or by stratum; survey reports print it. None: estimated,
+        for a hundredth of mu^2.
     icc : float
         Public guess of the correlation within a unit, for radii.
 
@@ -140,7 +140,7 @@ class Survey:
             raise RequestError(f"icc= lies between 0 and 1, got {shown(self.icc)}")
         if not (self.weights or self.strata or self.psu):
             raise RequestError(
-                'dp.Survey says nothing: give weights="w", strata="region" or psu="village"'
+                'dp.Survey has no arguments: give weights="w", strata="region" or psu="village"'
             )
         if self.psu is None and self.psus is not None:
             raise RequestError('psus= counts the units of psu=, the column that names them')
@@ -327,7 +327,7 @@ class Frame:
 
     @functools.cached_property
     def _places(self) -> npt.NDArray[np.intp]:
-        """Return the places that the units of all strata take in their own, stratum by stratum."""
+        """Return the positions of all units within their strata, stratum by stratum."""
         units = (np.arange(1, k + 1) for k in self.pairs)
         return np.concatenate([np.argsort(np.argsort(_mixed(v, np.zeros(1)))) for v in units])
 
@@ -336,7 +336,7 @@ class Frame:
     ) -> tuple[Array, Array]:
         """Return clusters of two units each, the second with the opposite sign.
 
-        Units at places 2j - 1 and 2j of a stratum, by a hash of their numbers; the odd one left
+        Units at positions 2j - 1 and 2j of a stratum, by a hash of their numbers; the odd one left
         over with that of the next stratum.
         """
         counts = np.array(self.pairs)

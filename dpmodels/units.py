@@ -116,7 +116,7 @@ def person_of(
         column = getattr(unit, "name", None)
         named_ = column if isinstance(column, str) and column else "person_id"
         raise RequestError(
-            "unit= takes the name of the column that says whose row it is, not its values, for "
+            "unit= takes the name of the column that identifies people, not its values, for "
             f"example unit={named_!r}; got {shown(unit)}"
         )
     if columns is not None and unit not in columns:

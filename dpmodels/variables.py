@@ -257,7 +257,7 @@ class _Base:
 
 @dataclass(frozen=True, repr=False)
 class Real(_Base):
-    """A number with a public range, or a number whose range will be bought.
+    """A number with a public range, or a number whose range will be estimated.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ class Real(_Base):
     Notes
     -----
     **Privacy.** The range is a claim made without looking at the rows; it is public. How a cell is
-    read is public too, and reads each cell by itself.
+    read is public too, and reads Each cell separately.
     """
 
     kind: ClassVar[str] = "real"
@@ -324,7 +324,7 @@ class Real(_Base):
 
 @dataclass(frozen=True, repr=False)
 class Count(_Base):
-    """A non-negative count with a public upper bound, or one whose range will be bought.
+    """A non-negative count with a public upper bound, or one whose range will be estimated.
 
     Parameters
     ----------
@@ -446,7 +446,7 @@ class Levels(_Base):
     ----------
     levels : sequence, optional
         Every level a row may have, in the order of the coding. Left out: values that many rows have
-        are bought from the budget of the call (:func:`dpmodels.dp_levels`).
+        are estimated from the budget of the call (:func:`dpmodels.dp_levels`).
     other : level, optional
         Level that every undeclared value counts as (appended if it is not listed).
         Without it an undeclared value is missing.
@@ -467,7 +467,7 @@ class Levels(_Base):
     number (``1``, ``1.0``, ``"01"``), if only one level fits.
 
     **Privacy.** The list is public: which of its levels occur in the rows is never shown. Each cell
-    is read by itself.
+    is read separately.
     """
 
     kind: ClassVar[str] = "levels"
@@ -542,7 +542,7 @@ class Date(_Base):
     ----------
     lower, upper : date or str, optional
         First and last date, as in ``Date("2010-01-01", "2020-12-31")``. Cells outside are clipped.
-        Both ``None``: units since 1970-01-01, and the range is bought.
+        Both ``None``: units since 1970-01-01, and the range is estimated.
     format : str, optional
         How text is written: ``"%d.%m.%Y"``, as in Python's strptime. Default: ISO 8601.
     unit : str

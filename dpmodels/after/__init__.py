@@ -1,4 +1,5 @@
 """Mathematics of released numbers: pure functions without imports from other packages.
 
-Nothing here knows a fit, a plan or a row. ``theory.md`` beside this file states what is proved.
+Nothing here depends on a fit, a plan or a row. ``theory.md`` beside this file states what is
+proved.
 """

@@ -107,7 +107,7 @@ def wald(
 def _along(L: Array, spread: Array, bias_of: Callable[[Array], Array | None]) -> float:
     """Return a bound on ``d' spread^+ d``, d the bias of L b, by combinations of L b.
 
-    ``sum_i (v_i'd)^2/lambda_i`` over the eigenvectors of the covariance, each at its own bound.
+    ``sum_i (v_i'd)^2/lambda_i`` over the eigenvectors of the covariance, each at its bound.
     """
     values, axes = scaled_axes(spread)
     spread_out = values > values.max(initial=0.0) * 1e-12
@@ -116,10 +116,10 @@ def _along(L: Array, spread: Array, bias_of: Callable[[Array], Array | None]) ->
 
 
 def _as_normal(statistic: float, df: int, moved: float, free: float) -> float:
-    """Return the noncentral chi2 that an F reference stretches to ``statistic``.
+    """Return the noncentral chi2 that corresponds to ``statistic`` of an F reference.
 
-    By the ratio of the two central quantiles of the same p-value, as an interval with a t
-    reference does (:func:`adjusted`).
+    The factor is the ratio of the two central quantiles of the same p-value, as for an interval
+    with a t reference (:func:`adjusted`).
     """
     from scipy.special import chdtri
     from scipy.stats import f, ncx2
@@ -188,7 +188,7 @@ class Hypothesis:
     # L, q: (k, p), (k,) arrays
     L: Array
     q: Array
-    labels: tuple[str, ...]  # One a row, as typed
+    labels: tuple[str, ...]  # One per row, as typed
 
 
 def read_hypothesis(
@@ -196,7 +196,7 @@ def read_hypothesis(
 ) -> Hypothesis:
     """Return the hypothesis in a text, a list of names or texts, a matrix, or (matrix, values).
 
-    The name of a term tests all its coefficients, whose places among the ``names`` it is mapped to.
+    The name of a term tests all its coefficients, whose indices among the ``names`` are its value.
     """
     if isinstance(hypothesis, str):
         parts = [_part(p, names, terms) for p in _split(hypothesis, names, terms)]
@@ -443,14 +443,14 @@ class Allowance:
     # {"rows", "plain", "signed", "people", "weights"}: rule for the bias by clipping: rows; rows
     # whose clip is beyond a hump; rows with a signed histogram; people; rows with case weights.
     kind: str
-    clipped: bool  # Whether any score can be
+    clipped: bool  # Whether any score can be clipped
     # inverse, H: (r, r) arrays; ``H_I^{-1}``, as lowered for intervals; information per row,
     # floored.
     inverse: Array
     H: Array
     ordinary: Array  # (r, r): released information of ordinary rows per row (L)
-    # spread_noise, naming_noise: of L: as much leverage is put down to it, in the allowance and
-    # where it is named.
+    # spread_noise, naming_noise: noise of L that is allowed for in the leverage, in the allowance,
+    # and where coefficients are listed.
     spread_noise: float
     naming_noise: float
     d: Array  # (r,): the step
@@ -458,16 +458,16 @@ class Allowance:
     score: float  # Noise sd of a score over n
     tail: Tail
     leverage_factor: float  # c of the model
-    # bend, every: what the curvature of the loss adds: over the step along a combination, and in
-    # every direction.
+    # bend, every: allowance for the curvature of the loss, over the step along a combination, and
+    # in every direction.
     bend: float = 0.0
     every: float = 0.0
     carried: Carried | None = None  # None: no score can be clipped, or people
-    # (r, r): from coordinates in which noise and clip of the scores are round to those of d; None:
-    # they are round in those.
+    # (r, r): map to the coordinates of d from those in which noise and clip of the scores are the
+    # same in all directions; None: they are so in the coordinates of d.
     turn: Array | None = None
-    # points, left: (k, r), (k,) arrays or None; public rows in the coordinates of d, and what is
-    # left of the step at each.
+    # points, left: (k, r), (k,) arrays or None; public rows in the coordinates of d, and the
+    # remainder of the step at each.
     points: Array | None = None
     left: Array | None = None
     # (r, k) remainder of the step along directions with floored information, in columns.
@@ -478,7 +478,7 @@ class Allowance:
     def leverage(self, rows: Array, noise: float | None = None) -> Array:
         """Return l_j of linear functions of d (k, r): information from rows of large leverage.
 
-        ``noise``: of L, as much is put down to it; None: ``spread_noise``.
+        ``noise``: noise of L that is allowed for; None: ``spread_noise``.
         """
         noise = self.spread_noise if noise is None else noise
         r = rows @ self.inverse
@@ -490,7 +490,7 @@ class Allowance:
         return np.clip(1.0 - part, 0.0, 1.0)
 
     def _share(self, rows: Array, few: Array) -> tuple[Array, Array]:
-        """Return the share of rows of leverage in all rows, and their |w|^2.
+        """Return the share of rows of large leverage among all rows, and their |w|^2.
 
         ``scoring/method.md``, 4.
         """
@@ -536,7 +536,7 @@ class Allowance:
     def _change_by_clipping(self, few: Array) -> Array:
         """Return the change that clipped scores may have made in one direction, over n.
 
-        ``few``: parts of the information of coefficients that clipped and long units hold.
+        ``few``: part of the information of each coefficient that is from clipped and long units.
         """
         tail, r = self.tail, len(self.d)
         if self.kind == "people":
@@ -557,9 +557,9 @@ class Allowance:
     def _remainder_part(self, rows: Array) -> Array:
         """Return the part of linear functions that the remainder of a step may add.
 
-        Along directions that were floored, and at public rows: of L = sum c_i x_i it is at most
-        ``sum |c_i| left_i``, with the c of least ``sum (c_i left_i)^2``
-        (``scoring/theory.md``, 5.9).
+        It is computed along directions that were floored, and at public rows. For a combination
+        ``L = sum c_i x_i`` of these it is at most ``sum |c_i| left_i``, with the c of smallest
+        ``sum (c_i left_i)^2`` (``scoring/theory.md``, 5.9).
         """
         out = np.zeros(len(rows))
         if self.short is not None:
@@ -573,7 +573,7 @@ class Allowance:
     def _hidden_part_of_step(self, rows: Array, few: Array) -> Array:
         """Return the part of a step that clipped scores may have hidden (``scoring/method.md``, 4).
 
-        ``few``: parts of the information of coefficients in rows of large leverage.
+        ``few``: part of the information of each coefficient from rows of large leverage.
         """
         if self.carried is None or not self.leverage_factor:
             return np.zeros(len(rows))
@@ -595,15 +595,15 @@ class Carried:
     counts: Array
     sd: float  # Noise sd of the counts
     n: float
-    # Largest residual, in units of the response that phi is of; None: the model sees none, and the
-    # open half octave counts as if it were closed.
+    # Largest residual, in the unit of the response to which phi refers. None: the model has no
+    # residual, and the open half octave counts as if it were closed.
     longest: float | None
 
     def beyond(self, share: Array, scale: Array) -> Array:
-        """Return how many C long the scores of groups of rows can be.
+        """Return the largest possible length of scores of groups of rows, in units of C.
 
-        ``share``: the part of the rows that a group is; ``scale``: the length of a score of the
-        group per unit of its residual.
+        ``share``: share of the rows in each group; ``scale``: length of a score of the group per
+        unit of its residual.
         """
         edges = 2.0 ** (np.arange(1, len(self.counts) + 1) / 2.0)
         possible = self.counts + 2.0 * self.sd >= IN_ONE_BIN * self.n * share[:, None]

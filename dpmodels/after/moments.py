@@ -40,12 +40,12 @@ def share_explained(
     left: float, total: float, noise: tuple[float, float, float], sampling: float = 0.0,
     z: float = 1.959963984540054,
 ) -> Explained:  # fmt: skip
-    """Return the share that ``left`` leaves of ``total``, by Fieller's set cut to [0, 1].
+    """Return the share ``1 - left/total``, with Fieller's set cut to [0, 1].
 
-    The set ``{R: (D - (1 - R) N)^2 <= z^2 Var}`` covers whether or not N is well above its noise,
-    so whether a share is shown need not depend on how the noise fell. Where it is no interval, or
-    a noisy N is not positive, all of [0, 1] is in doubt. ``noise``: variance of D, covariance,
-    variance of N; ``sampling``: variance of R by sampling, where one is claimed.
+    D is ``left``, N is ``total``. The set ``{R: (D - (1 - R) N)^2 <= z^2 Var}`` covers even if N is
+    not well above its noise, so the decision to show a share does not depend on the noise. If the
+    set is not an interval, or a noisy N is not positive, it is all of [0, 1]. ``noise``: variance
+    of D, covariance, variance of N; ``sampling``: sampling variance of R, if any is given.
     """
     var_left, both, other = noise
     safe = max(total, math.sqrt(max(other, 0.0)), 1e-300)
@@ -204,7 +204,7 @@ def inverse_and_rank(V: Array) -> tuple[Array, int]:
 
 
 def scaled_axes(V: Array) -> tuple[Array, Array]:
-    """Return (eigenvalues, axes) of a covariance with its own units: ``axes' V axes`` diagonal."""
+    """Return (eigenvalues, axes) of a covariance in its units: ``axes' V axes`` diagonal."""
     size = np.sqrt(np.abs(np.diag(V)))
     size = np.where(size > 0.0, size, 1.0)
     scaled = V / np.outer(size, size)
@@ -300,8 +300,8 @@ class RSquared:
 def r_squared(m: SecondMoments, fit: Regression, constant: Array) -> RSquared:
     """Return R-squared against the intercept alone, with errors by the envelope theorem.
 
-    The constant as the design of ``fit`` has it, which holds an intercept: beside a factor, whose
-    levels add up to it, other functionals are 1 in every row too, but the noise of a large mean
+    ``constant`` must be the intercept of the design of ``fit``. If there is a factor, whose levels
+    sum to the intercept, other functionals are 1 in every row too, but the noise of a large mean
     does not cancel in them.
     """
     basis = orthonormal(fit.B)[0]
@@ -343,7 +343,7 @@ def fit_statistics(m: SecondMoments, B: Array, a: Array) -> dict[str, float]:
     fit = regress(m, B, a)
     fitted = r_squared(m, fit, m.constant)
     share = fitted.share
-    if fit.trust < UNUSABLE:  # noise rules, and its errors hold to first order only
+    if fit.trust < UNUSABLE:  # noise dominates, and its errors hold to first order only
         share = replace(share, low=0.0, high=1.0)
     noise = m.form_variance(np.outer(fit.r, fit.r)) / fit.free**2
     spread = noise + 2.0 * fit.v**2 / fit.free
@@ -583,9 +583,9 @@ HANDLED = frozenset({"identity", *LATENT})
 #: Credible means of an event are between these ends, and means of an amount above this part of the
 #: range.
 EVENTS, AMOUNTS = (0.01, 0.99), 1e-3
-#: So many variances has a level of which nothing is guessed: that beside an offset.
+#: Factor of the prior variance of a level without a guess, as in a model with an offset.
 UNKNOWN = 1e6
-#: A column varies at least by this part of its declared box, at most by this many of it.
+#: Variance of a column over that of its declared range: at least, at most.
 LEAST_SPREAD, MOST_SPREAD = 0.002, 3.0
 
 
@@ -614,10 +614,10 @@ def about_mean_row(
 ) -> tuple[Array, Array]:
     """Return (b_0, D) of a design with a constant.
 
-    At the mean row the level has the variance of the declared range, and k slopes share the
+    At the mean row the level has the variance of the declared range, and the k slopes share the
     variance of the predictors: ``tau^2/(k var_j)``. S is the released information of the columns,
-    in any unit (None: by their box), ``ends`` their ranges (p, 2), ``constant`` its place,
-    ``guess`` what :func:`prior` gives.
+    in any unit (None: moments over their ranges), ``ends`` their ranges (p, 2), ``constant`` the
+    index of the constant, ``guess`` the result of :func:`prior`.
     """
     middle, level, tau2 = guess
     p, slopes = len(ends), np.delete(np.arange(len(ends)), constant)
@@ -639,8 +639,8 @@ def about_nothing(
 ) -> tuple[Array, Array]:
     """Return (b_0, D) of a design without an intercept.
 
-    Columns that add up to a constant, ``x'a = 1``, begin at its level; others at none. ``square``:
-    released mean squares of the columns; None: those of their box.
+    If columns sum to a constant, ``x'a = 1``, the prior mean is its level along ``a``, otherwise 0.
+    ``square``: released mean squares of the columns; None: those over their ranges.
     """
     middle, level, tau2 = guess
     low, high = ends.T
@@ -657,8 +657,8 @@ def about_nothing(
 def shrunken(b: Array, V: Array, b0: Array, D: Array) -> Array:
     """Return coefficients shrunk towards their prior mean b0, for predictions.
 
-    The posterior mean ``b - V (V + D)^{-1} (b - b0)``: V (p, p) is the printed covariance of b, D
-    (p, p) that of the prior. Where V is small relative to D, b stays as it is.
+    The result is the posterior mean ``b - V (V + D)^{-1} (b - b0)``. V (p, p) is the printed
+    covariance of b, and D (p, p) that of the prior. If V is small relative to D it is close to b.
     """
     size = np.sqrt(np.diag(D))  # columns may be of any unit: everything over the sd of its prior
     v, d = V / np.outer(size, size), D / np.outer(size, size)

@@ -67,7 +67,7 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
     """Return the plan of a call: the same code for ``plan()`` and for a fit.
 
     Where the number n of rows (people) is private it is dropped here, so that no plan can depend on
-    it: under add-remove a method's ``plan`` is handed None.
+    it: under add-remove a method's ``plan`` gets None.
     """
     request, response = call.request, call.design.response
     if request.relation != "replace":
@@ -105,14 +105,15 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
 def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
     """Return a public step whose failures on numbers too extreme for floats say so.
 
-    Privacy: plans know public facts and estimates released numbers, so what went wrong may be told.
+    Privacy: plans depend on public facts and estimates on released numbers, so the error may be
+    shown.
     """
 
     def guarded(planned: Any, *arguments: Any) -> T:
         request: Request = getattr(planned, "request", planned)
         try:
             return step(planned, *arguments)
-        except MemoryError:  # left first: its traceback holds what there was no room for
+        except MemoryError:      # left first: its traceback contains the values that did not fit
             pass
         except (ArithmeticError, ValueError, IndexError, PrivacyBugError) as error:
             ours = isinstance(error, DPModelsError)
@@ -156,8 +157,8 @@ def _serves_people(request: Request, backend: Backend, reasons: tuple[str, ...])
     raise RequestError(
         f"{request.verb}(method={request.method.name!r}) has a proof for people "
         f"(unit={request.unit.column!r}) only where it ends by scoring; this call would not"
-        f"{why}. Leave out what asks for the other ending, or keep at most m rows a person "
-        "and pay for m: max_rows=2"
+        f"{why}. Leave out the options of the other ending, or use at most m rows per person, "
+        "with the charge of m rows: max_rows=2"
     )
 
 
@@ -193,7 +194,7 @@ def _label(plan: Plan[Any]) -> str:
     return ", ".join(words) + ")"
 
 
-#: Verbs that take the effects of people behind a bar.
+#: Verbs whose formula has the effects of people after a bar.
 _EFFECTS = ("dp_feols", "dp_fepois")
 
 
@@ -226,7 +227,7 @@ def call(
     """Run one call: its public part, the charge, rows and noise, arithmetic on released numbers.
 
     ``default`` is the method where none is asked for, or a function that chooses it;
-    ``arguments`` are the other arguments of the verb, each under its own name.
+    ``arguments`` are the other arguments of the verb, each under its name.
     """
     from dpmodels.results.fit import Fit
 
@@ -268,7 +269,7 @@ def call(
     checked(budget, seed)
     if person is not None:
         n = people_count(source, person, public_n=public_n)
-    else:  # where it is private no plan will see it
+    else:  # where it is private no plan depends on it
         declared = designed.n if public_n or source.n is None else None
         n = row_count(source, declared, next(iter(designed.design.kinds)))
     plan = make_plan(designed, n)
@@ -291,7 +292,7 @@ def call(
         rows_of, source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
         kinds=plan.design.kinds, seed=seed,
     )  # fmt: skip
-    door, release = run_stage(  # charged here; the stage is the only one that sees rows
+    door, release = run_stage(  # charged here; the stage is the only one that reads rows
         _label(plan), plan, plan.backend.release, rows, budget, seed, what="the fit is "
     )
     with one_thread():
@@ -325,7 +326,7 @@ def call(
     return fit
 
 
-# -- ``plan()``: what a call would cost and tell, before any data
+# -- ``plan()``: cost and expected errors of a call, before any data
 
 
 #: Calls without a formula's method, and where their noise can be looked up.
@@ -362,8 +363,8 @@ def plan(
     ----------
     formula : str
     schema : Schema, optional
-        Or ``bounds=``. The variables of the formula must be declared; those without a range are
-        planned as bought.
+        Or ``bounds=``. The variables of the formula must be declared; the plan estimates the ranges
+        of those without one.
     n : int
         Number of rows the study will have; of people, with ``unit=``.
     eps, delta, method, bounds, public, inference, **options
@@ -371,23 +372,24 @@ def plan(
     verb : str
         "dp_ols", ...
     want : mapping, optional
-        Column -> privacy standard error you would like: the plan then says which n, or which eps,
-        would reach it. ``want="power"`` with ``effect={"x": 0.1}``: the power of the test of that
+        Column -> privacy standard error that you want. The plan then says which n, or which eps,
+        gives it. ``want="power"`` with ``effect={"x": 0.1}``: the power of the test of that
         coefficient with a range, and the n, the eps or the effect that would give .8.
     sd : mapping, optional
-        Of a regression: how columns spread, and of the response its residuals, from other sources:
-        ``sd={"x": 1, "y": 2}``; else a part of the declared range. Expected errors and forecasts
-        are of these. A level with a share q of the rows has ``sqrt(q (1 - q))``.
+        For a regression: standard deviations of columns, and of the residuals of the response, from
+        other sources: ``sd={"x": 1, "y": 2}``. Default: a part of the declared range. Expected
+        errors and forecasts use these values. A level with a share q of the rows has
+        ``sqrt(q (1 - q))``.
     tail : float, optional
-        Of a regression of a number or count: the share of rows whose residual is longer than four
-        standard deviations, ``tail=0.005``. Intervals allow for the bias by clipping long rows, so
-        power falls with it. Without it residuals count as normal, and those of a count with
-        ``sd=`` as negative binomial.
+        For a regression of a number or count: the share of rows whose residual is longer than four
+        standard deviations, ``tail=0.005``. Intervals allow for the bias of clipping long rows, so
+        power falls with it. Default: residuals count as normal, and those of a count with ``sd=``
+        as negative binomial.
     corr : mapping, optional
-        Of a regression: correlations of pairs of numeric columns, ``corr={("x", "z"): 0.9}``; else
-        0. Or give with ``sd=`` what the other columns leave of a column.
+        For a regression: correlations of pairs of numeric columns, ``corr={("x", "z"): 0.9}``.
+        Default: 0. Instead, ``sd=`` may give the sd of a column after regression on the others.
     events : float, optional
-        Of a regression of events, counts or survival times: the share of rows (of people) with an
+        For a regression of events, counts or survival times: the share of rows (of people) with an
         event, or the mean count.
 
     Returns
@@ -454,7 +456,7 @@ def plan(
     result = replace(result, again=Replanned(make))
     if advice:
         result = replace(result, advice=(advice, *result.advice))
-    if want is None or (isinstance(want, str) and not asks_power):  # a test tells its power
+    if want is None or (isinstance(want, str) and not asks_power):  # a plan of a test has its power
         return result
     if asks_power:
         advised = (*result.advice, *power(make, n, float(eps), effect))
@@ -559,14 +561,16 @@ def per_person(data: Any, unit: str, /, **features: Any) -> Features:
     Parameters
     ----------
     data : table
-        With any number of rows a person: whatever ``data=`` of a verb takes and can be read again.
+        With any number of rows per person: whatever ``data=`` of a verb takes and can be read
+        again.
     unit : str
-        Column that says whose row it is.
+        Column that identifies the person.
     **features
         New column = (function, column): ``visits="count"`` (of rows), ``paid=("sum", "bill")``,
         ``worst=("max", "score")``, ``ill=("any", "diagnosis")``, ``sex=("first", "sex")``,
-        ``("min", ...)``, ``("count", "bill")`` (of cells that are there). "first" is by the order
-        of the table. Of no cell "sum", "any" and "count" are 0, the others missing.
+        ``("min", ...)``, ``("count", "bill")`` (of cells that are not missing). "first" is by the
+        order of the table. For a person without a cell "sum", "any" and "count" are 0, the others
+        missing.
 
     Returns
     -------
@@ -575,10 +579,10 @@ def per_person(data: Any, unit: str, /, **features: Any) -> Features:
 
     Privacy
     -------
-    Reads no cell: what a person's rows come to is worked out inside the calls. A row of the result
-    is a function of one person's rows alone, so what a call promises to one person of it holds for
-    all rows of that person in ``data``. Ranges and levels of the new columns are declared as those
-    of any other column.
+    Reads no cell: a person's rows are aggregated inside the calls. A row of the result
+    is a function of one person's rows alone, so the guarantee of a call for one person of the
+    result holds for all rows of that person in ``data``. Ranges and levels of the new columns are
+    declared as those of any other column.
 
     Examples
     --------

@@ -45,7 +45,7 @@ def dp_eptr(
 ) -> Fit:
     """Release a user's estimator by efficient Propose-Test-Release.
 
-    You supply an estimator T, a *safety lower bound* gamma >= 0 and a number alpha, with a proof
+    You supply an estimator T, a *safety lower bound* gamma >= 0 and a bound alpha, with a proof
     that for tables X, X' of n rows that differ in one row
 
     (i) ``|gamma(X) - gamma(X')| <= 1``;
@@ -67,7 +67,7 @@ def dp_eptr(
         The columns handed to the functions: ``"x1 + x2 ~ 1"``. Declared ranges are enforced first;
         a row with a missing cell is a row of zeros.
     data, eps, delta, budget, seed, schema, bounds
-        As in :func:`dpmodels.dp_ols`. Ranges are not bought here.
+        As in :func:`dpmodels.dp_ols`. Ranges are not estimated here.
     method : {"coin", "ptr", "bound"}
     size : int
         Length of the estimate.
@@ -144,7 +144,7 @@ def dp_gptr(
         The columns handed to the functions as an (n, k) array: ``"x1 + x2 ~ 1"``. Declared ranges
         are enforced first; a row with a missing cell is a row of zeros.
     eps, delta, data, budget, seed, schema, bounds
-        As in :func:`dpmodels.dp_ols`. Ranges are not bought here.
+        As in :func:`dpmodels.dp_ols`. Ranges are not estimated here.
     sensitivity : float
         Bound on the change of ``privacy_loss`` between neighbours.
     test : {"propose", "choose"}
@@ -273,7 +273,7 @@ def dp_select(
     Unit: one row, as for the candidates. (eps, delta), **if** every candidate is private at what
     it is given: (eps/3, delta/((1 + e^eps) mean)) a run, or the mu of a run. Charged before the
     first run. The number of runs has to stay secret: candidates must not print, log, count or
-    give a budget of their own. Progress bars of calls inside are not shown.
+    have a separate budget. Progress bars of calls inside are not shown.
 
     Examples
     --------
@@ -341,7 +341,7 @@ def dp_vote(
     -------
     Unit: one voter's vote (replace-one; the number of voters is public). (eps, delta): half of
     eps releases the margin; if it shows a stable winner the answer is exact and free, otherwise
-    the other half buys noisy counts. Charged in full either way.
+    the other half pays for noisy counts. Charged in full either way.
 
     Examples
     --------

@@ -161,7 +161,7 @@ def _released(
     if unit is not None:
         raise RequestError(
             f"the fit protects {fit.privacy.unit}, and a held-out table would be scored row by "
-            "row: keep one row of each of its people, and score a fit without unit= on it"
+            "row. Use a table with one row per person, and a fit without unit="
         )
     _check_relation(fit, "the number of held-out rows")
     _check_budget(fit, budget, fit.privacy.relation, None)
@@ -360,7 +360,7 @@ def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed
     function = getattr(verbs, call.verb)
     free = holds_moments(data) or is_release(data)
     if data is None or (not free and (eps is None or delta is None)):
-        lacks = "data again, as a fit keeps none" if data is None else "eps= and delta="
+        lacks = "data again, as a fit contains none" if data is None else "eps= and delta="
         raise RequestError(
             f"update makes a new release with a separate charge: it needs {lacks}. Type "
             f"fit.update({formula!r}, data, eps={fit.privacy.eps:g}, delta={fit.privacy.delta:g})"
@@ -369,7 +369,7 @@ def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed
     absent = [k for k in odd if k not in changed]
     if absent:
         raise RequestError(
-            f"{absent[0]}= of the old call was an object that a fit does not keep: give it again"
+            f"{absent[0]}= of the old call was an object that a fit does not store: give it again"
         )
     if free:
         return function(text, data, **changed)
@@ -435,7 +435,7 @@ def _old_arguments(fit: Any) -> dict[str, Any]:
 
 @with_numpy_defaults
 def means(fit: Any, names: list[str], data: Any, *, budget: Any = None, **paid: Any) -> Any:
-    """Release the means of numbers among the predictors of a fit; see ``fit.avg_slopes``.
+    """Release the means of the numeric predictors of a fit; see ``fit.avg_slopes``.
 
     They are those of the rows of the fit (its subset, weights and design of the sample), and the
     release protects whom the fit protects. Where the number of rows is private they are part of a
@@ -510,6 +510,5 @@ def _check_relation(fit: Any, number: str) -> None:
     if fit.privacy.relation == "add-remove":
         raise RequestError(
             f"the fit protects against adding or removing {named(fit.privacy.unit)}, and here "
-            f"{number} would be public: make the fit with relation='replace', which takes it for "
-            "public, and ask that fit"
+            f"{number} would be public. Use a fit with relation='replace', where it is public"
         )

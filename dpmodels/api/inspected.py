@@ -33,7 +33,7 @@ def inspect_source(data: Any, schema: Any = None) -> None:
     Parameters
     ----------
     data : table
-        Whatever ``data=`` of a verb takes: a frame, a path, ``dp.read_csv(...)``.
+        Any table that ``data=`` of a verb takes: a frame, a path, ``dp.read_csv(...)``.
     schema : Schema, optional
         How cells are read. Default: the schema that is attached to the frame.
 

@@ -49,7 +49,7 @@ def dp_levels(
     columns : str or list of str
         Columns of text or codes of which nobody declared the levels.
     data : table
-        Whatever ``data=`` of a verb takes.
+        Any table that ``data=`` of a verb takes.
     eps, delta : float
         Of the values of all columns together. ``delta`` must be above 0.
     other : str, optional
@@ -59,7 +59,7 @@ def dp_levels(
     schema : Schema, optional
         Of the table; one that names the person (``unit=``) protects people.
     unit : str, optional
-        The column that says whose row it is: people are then protected, with all rows. A person
+        The column that identifies the person: people are then protected, with all rows. A person
         with t values in a column adds 1/sqrt(t) to each, at most 16 of them.
     units : int, optional
         The declared number of people; default: counted, as it is public.
@@ -77,10 +77,10 @@ def dp_levels(
 
     Privacy
     -------
-    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
-    public. Charged: (eps, delta), before noise is drawn. A value that one row (one person) alone
-    has is told with probability at most delta / 4; which values are told is released, and so is
-    each count, with noise.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: one unit is replaced, the
+    number of units is public. Charged: (eps, delta), before noise is drawn. A value that one row
+    (one person) alone has is released with probability at most delta / 4; the set of released
+    values is public, and so is each count, with noise.
 
     Examples
     --------
@@ -118,9 +118,9 @@ def planned_levels(
     return stand_in(schema, names), eps - paid[0], delta - paid[1], text
 
 
-#: Levels by which a call is checked, or planned, before levels are bought.
+#: Levels by which a call is checked, or planned, before levels are estimated.
 MADE_UP = ("level 1", "level 2")
-#: Parts of eps and delta of a call that buy the levels of its variables.
+#: Parts of eps and delta of a call with which the levels of its variables are estimated.
 _EPS, _DELTA = 0.2, 0.25
 
 
@@ -169,18 +169,18 @@ def with_levels(
     if lost:
         raise RequestError(
             f"fewer than two levels of {lost[0]!r} were found: no model can be fitted. The charge "
-            f"for levels holds (eps = {paid[0]:g}, delta = {paid[1]:g}). Declare them from a "
-            "codebook, or take a larger eps"
+            f"for levels is not returned (eps = {paid[0]:g}, delta = {paid[1]:g}). Declare them "
+            "from a codebook, or use a larger eps"
         )
     counted = "people" if released.people else "rows"
     shares = released.shares(released.n)
     least = min(shares, key=shares.__getitem__)
     if shares[least] < STOP_SHARE:
         raise RequestError(
-            f"the levels of {least!r} that were found hold about {shares[least]:.0%} of the "
+            f"the levels of {least!r} that were found cover about {shares[least]:.0%} of the "
             f"{counted}: the others would be missing, so the call stops. The charge for levels "
-            f"holds (eps = {paid[0]:g}, delta = {paid[1]:g}), the rest was not charged. "
-            f"dp.Levels(other='other') keeps the others"
+            f"is not returned (eps = {paid[0]:g}, delta = {paid[1]:g}), the rest was not charged. "
+            f"dp.Levels(other='other') makes one level of the others"
         )
     note = messages.LEVELS_CHARGED(
         columns=names, eps=paid[0], delta=paid[1], threshold=released.threshold, counted=counted,

@@ -72,7 +72,7 @@ def dp_mean(
         As in :func:`dpmodels.dp_ols`. ``delta=0`` gives pure differential privacy: Laplace noise, a
         third of the Gaussian noise of one mean at eps = 1; ranges must be declared.
     method : {"clipped", "ptr"}
-        "clipped" (default): means of values clipped to declared or bought ranges. "ptr": the
+        "clipped" (default): means of values clipped to declared or estimated ranges. "ptr": the
         classic Propose-Test-Release mean at a known half-width ``width=``, for teaching. With
         ``weights=`` means are weighted, with ``design=dp.Survey(...)`` errors are by design.
 
@@ -83,9 +83,9 @@ def dp_mean(
 
     Privacy
     -------
-    Unit: one row, or one person with all rows (``unit=``: each counts once, by the mean of own
-    rows). Neighbours: replace one, their number public. Charged: (eps, delta), before noise is
-    drawn. The count of complete rows is a part of the release.
+    Unit: one row, or one person with all rows (``unit=``: each person counts once, by the mean of
+    their rows). Neighbours: one unit is replaced, the number of units is public. Charged: (eps,
+    delta), before noise is drawn. The count of complete rows is a part of the release.
 
     Examples
     --------
@@ -135,15 +135,15 @@ def dp_moments(
         As in :func:`dpmodels.dp_ols`. ``delta=0`` gives pure differential privacy.
     method : str, optional
         None: "pmt" with public data (rows are whitened by their second moment and scaled into a
-        ball: no ranges are needed or bought), else "ssp" (a first release from declared or bought
-        ranges whitens the rows of a second). "joint": rows in their ranges, none weighed down,
-        at more noise in regressions. "pmt_paper": the published algorithm, for comparison.
+        ball: no ranges are needed or estimated), else "ssp" (a first release from declared or
+        estimated ranges whitens the rows of a second). "joint": rows in their ranges, none weighed
+        down, at more noise in regressions. "pmt_paper": the published algorithm, for comparison.
     public : table or PublicMoments, optional
         Public rows, or public second moments of (x, 1) in the layout of ``arrays["moments"]``
         (``{"moments": C, "m": 100}``). Used without noise; rows that need protection must not be
         among them.
     **options
-        ``unit="person_id"``, the column that says whose row it is (with ``units=``,
+        ``unit="person_id"``, the column that identifies the person (with ``units=``,
         ``rows_per_unit=``, ``sort=`` as in :func:`dpmodels.dp_ols`): all rows of a person are
         scaled together. ``relation="add-remove"`` with ``n_guess=``; ``bounds_share=``; of "pmt"
         ``stages=``, ``radius=``, ``shrink=``, ``phi=``.
@@ -159,9 +159,9 @@ def dp_moments(
 
     Privacy
     -------
-    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
-    public (or as ``relation=`` says). Charged: (eps, delta), before noise is drawn. Privacy never
-    depends on the public data being right.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: one unit is replaced, the
+    number of units is public (or as ``relation=`` says). Charged: (eps, delta), before noise is
+    drawn. Privacy never depends on the public data being right.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def dp_npreg(
         As in :func:`dpmodels.dp_ols`. ``h=`` is the bandwidth on the scale where every variable
         runs over [-1, 1] (default: a rule of n alone); ``at=`` a table of public points.
     method : {"functional", "eptr", "wavelet"}
-        "functional" (default): one payment for any number of points. "eptr": efficient
+        "functional" (default): one charge for any number of points. "eptr": efficient
         Propose-Test-Release, which releases the points with enough rows near them and marks the
         others (nan). "wavelet": for comparison.
 
@@ -408,11 +408,11 @@ def dp_iv(
     Returns
     -------
     Fit
-        Errors hold the noise. ``stats["first_stage_F[x]"]`` is the F of the excluded instruments;
-        ``arrays["anderson_rubin"]`` the intervals of the Anderson-Rubin set, which is right however
-        weak they are (one endogenous regressor). Where the release weighs long rows down, both are
-        of the rows so weighted: with long tails that can be another number, and
-        ``method="joint"``, which weighs none down, is the safe choice.
+        Errors include the noise. ``stats["first_stage_F[x]"]`` is the F of the excluded
+        instruments; ``arrays["anderson_rubin"]`` the intervals of the Anderson-Rubin set, which is
+        right however weak they are (one endogenous regressor). If the release gives long rows less
+        weight, both are those of the weighted rows. With long tails they can differ from those of
+        all rows. ``method="joint"`` gives equal weights and is the safe choice.
 
     Privacy
     -------
@@ -442,7 +442,7 @@ def dp_iv(
         if refused:
             raise RequestError(
                 f"{', '.join(refused)} must not be given with a release of second moments: it was "
-                f"paid for when it was made. Type dp_iv({formula!r}, m)"
+                f"charged when it was made. Type dp_iv({formula!r}, m)"
             )
         return _fit_on_release(data, formula, main, instruments, level)
     require("dp_iv", eps, delta, options)
@@ -530,7 +530,7 @@ def _fit_on_release(
     from dpmodels.models.moments import Instruments
     from dpmodels.results.moments import moments_of
 
-    if paid and not m._record.estimate.released:  # as every fit that was paid for
+    if paid and not m._record.estimate.released:  # as every charged fit
         design = build_design(main, m.design.schema, na=m.design.na)
         return fit_of_functionals("dp_iv", formula, m, None, design, None, level=level, paid=True)
     facts = moments_of(m._record)

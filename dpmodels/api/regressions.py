@@ -1,4 +1,4 @@
-"""Regressions of numbers and families, of effects within people, and of categories."""
+"""Regressions of numeric responses and families, of effects within people, and of categories."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def dp_ols(
         by released sufficient statistics alone (``scoring=False``). The old name of both is "ssp".
     schema : Schema, optional
         Declared facts about the variables. Numeric variables without a declared range have their
-        range bought from ``eps`` and ``delta``; text variables need declared levels.
+        range estimated from ``eps`` and ``delta``; text variables need declared levels.
     bounds : mapping or "private", optional
-        Short form of ranges, ``{"alcohol": (8, 15)}``; "private" buys every range.
+        Short form of ranges, ``{"alcohol": (8, 15)}``; "private" estimates every range.
     public : table or PublicMoments, optional
         Public rows (with the response), or public second moments. They are used without noise;
         rows that need protection must not be among them.
@@ -74,12 +74,11 @@ def dp_ols(
     progress : bool, optional
         Show a progress bar (None: when the work is long).
     unit : str, optional
-        Column that says whose row it is: the guarantee then protects a *person* with all rows,
-        whatever their number. ``units=`` declares how many people there are (else the ids are
-        counted, a public number); ``rows_per_unit=`` is a public guess of the rows of one,
-        ``person_weights="equal"`` lets each person count once (not each row);
-        ``sort="duckdb"`` puts rows that memory does not hold in the order of people on disk. None:
-        a row is its own unit.
+        Column that identifies the person: the guarantee then protects a *person* with all rows, for
+        any number of rows. ``units=`` declares how many people there are (else the ids are counted,
+        a public number); ``rows_per_unit=`` is a public guess of a person's number of rows. With
+        ``person_weights="equal"`` each person counts once (not each row). ``sort="duckdb"`` sorts
+        tables larger than memory by person, on disk. None: each row is a unit.
     **options
         Options of the method (see ``dp.methods()``), and ``split, level, relation, na,
         on_no_reply, engine, subset, weights, n, units, rows_per_unit, sort``.
@@ -87,11 +86,11 @@ def dp_ols(
         Where "scoring" and "pmt" end by private Fisher scoring, their
         default, errors are robust (HC1); where they end by moments alone (``scoring=False``,
         ``inference=False``, ``delta=0``) they assume one variance. ``vcov="hetero"`` or ``"iid"``
-        chooses, ``vcov={"CRV1": "village"}, psus=194`` makes them by cluster, and
-        ``design=dp.Survey(weights=, strata=, psu=)`` by the design of a survey (a row, or
+        chooses between the two. ``vcov={"CRV1": "village"}, psus=194`` gives errors by cluster, and
+        ``design=dp.Survey(weights=, strata=, psu=)`` errors by the design of a survey (a row, or
         with ``unit=`` a person, is protected, not a village).
-        Centre and scale of every number with a declared range are released first, for a
-        twentieth of mu^2; ``ranges="uncertain"``, which asked for it, is still accepted.
+        The centre and scale of every numeric variable with a declared range are released first, for
+        a twentieth of mu^2; ``ranges="uncertain"``, which asked for it, is still accepted.
 
     Returns
     -------
@@ -263,11 +262,12 @@ def dp_quantreg(
     eps, delta : float
         The guarantee of the whole call.
     tau : float or list of float
-        Quantiles, strictly between 0 and 1. Several share their start and read the rows together;
-        coefficients are then called ``"x [tau = 0.25]"``. Also called ``q=``, as in statsmodels.
+        Quantiles, strictly between 0 and 1. With several quantiles one initial fit and every
+        reading of the rows serve all of them. Coefficients are then called ``"x [tau = 0.25]"``.
+        Also called ``q=``, as in statsmodels.
     method : {"scoring", "drcl", "sdrcl", "sl"}, optional
-        On data "scoring" (private Fisher scoring); on a release "drcl" (integrated corrected
-        loss) or its one-draw forms.
+        On data "scoring" (private Fisher scoring). On a release "drcl" (corrected loss, averaged
+        over draws of the noise), or "sdrcl" and "sl" (one draw of the noise).
     schema, bounds, public, inference, budget, seed, progress, unit
         As in :func:`dpmodels.dp_ols`. "attribute" (noised tables): one variable of a row.
     **options
@@ -278,10 +278,11 @@ def dp_quantreg(
     Returns
     -------
     Fit
-        ``predict(new)`` gives the quantile; of several, a column each, rearranged so that they do
-        not cross. On a noised table without clear records (``clear_prob=0``) there are no standard
-        errors: the loss is smoothed there, which moves every quantile but the median of symmetric
-        errors by more than an error would say.
+        ``predict(new)`` gives the quantile. With several quantiles there is one column for each,
+        rearranged so that they do not cross. On a noised table without clear records
+        (``clear_prob=0``: noise in every record) there are no standard errors. The loss is
+        smoothed there, and the bias of the smoothing exceeds any standard error, except for the
+        median of symmetric errors.
 
     Raises
     ------
@@ -335,15 +336,15 @@ def dp_mest(
         "huber" (``k=`` corners in units of the scale, ``scale=`` a given scale), "expectile" and
         "quantile" (``tau=``), "median", "squared", "logistic", "poisson", "geometric"; or
         ``dp.IndexLoss(value, d1, d2, of_residual=True)``, functions of (y, eta), which are put
-        into a table before any row is read. With ``method="drcl"`` and its kin also "hinge"
+        into a table before any row is read. With ``method="drcl"``, "sdrcl" and "sl" also "hinge"
         (public response), other index losses, and any function ``loss(y, X, theta)`` that returns
-        one number a row (noise in one block: ``noise="sl"``); there ``k=`` is in units of the
+        one value per row (noise in one block: ``noise="sl"``). There ``k=`` is in units of the
         response. The order of version 0.1, ``dp_mest(loss, formula, data)``, is accepted too.
     eps, delta : float
         The guarantee of the whole call.
     method : {"scoring", "drcl", "sdrcl", "sl"}, optional
-        On data "scoring" (private Fisher scoring); on a release "drcl" (integrated corrected
-        loss) or its one-draw forms.
+        On data "scoring" (private Fisher scoring). On a release "drcl" (corrected loss, averaged
+        over draws of the noise), or "sdrcl" and "sl" (one draw of the noise).
     schema, bounds, public, inference, budget, seed, progress, unit
         As in :func:`dpmodels.dp_ols`. "attribute" (noised tables): one variable of a row.
     **options
@@ -354,8 +355,8 @@ def dp_mest(
     Returns
     -------
     Fit
-        On a noised table without standard errors for "quantile", "median" and "hinge" where the
-        data have no clear records (``clear_prob=0``): see :func:`dpmodels.dp_quantreg`.
+        On a noised table without clear records (``clear_prob=0``: noise in every record)
+        "quantile", "median" and "hinge" have no standard errors: see :func:`dpmodels.dp_quantreg`.
 
     Raises
     ------
@@ -367,7 +368,7 @@ def dp_mest(
     Unit: one row, or one person (``unit="person_id"``); ``method="drcl"`` with
     ``unit="attribute"``: one attribute of a row. Neighbours: replace one, n public (or
     ``relation="add-remove"``). Charged: (eps, delta), before noise is drawn. On a release:
-    nothing. A user's loss never sees a row with ``method="scoring"``.
+    nothing. With ``method="scoring"`` a user's loss is never evaluated at a row.
     """
     if isinstance(data, str) and "~" in data:  # dp_mest(loss, formula, data), the old order
         loss, formula, data = formula, data, loss
@@ -403,8 +404,8 @@ def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str
     spells = [first] if ticks or first == unit else first.split("^")
     if unit is None:
         raise RequestError(
-            f"{verb} takes the effects of people off by their own rows, and protects people with "
-            f'all rows: give unit="{spells[0]}"'
+            f"{verb} removes person fixed effects, so it protects people with all rows. Add "
+            f'unit="{spells[0]}"'
         )
     if not isinstance(unit, str):
         raise RequestError(
@@ -418,13 +419,13 @@ def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str
         person, other = written_name(unit), names[0]
         raise RequestError(
             f"{verb}: the first effect is {first!r} and the unit is {unit!r}. Only effects of the "
-            f'unit can be removed by its own rows: "{model} | {person} + {other}" makes {other} a '
+            f'unit can be removed within its rows: "{model} | {person} + {other}" makes {other} a '
             f'factor (declare its levels), or unit="{first}" protects it as a whole'
         )
     if first != unit:
         raise RequestError(
             f"{verb}: effects of spells within a person ({first}) are not offered: write "
-            f'"| {written_name(unit)}", or make the spell a column of its own and the unit'
+            f'"| {written_name(unit)}", or make the spell a separate column and the unit'
         )
     if "~" not in model or not model.split("~")[1].strip() or model.split("~")[1].strip() == "1":
         raise RequestError(f"{verb} needs a predictor: y ~ x | {written_name(unit)}")
@@ -437,8 +438,8 @@ def with_intercepts(verb: str, formula: str, unit: str | None, re: Any) -> tuple
     """Return the formula and the unit of ``re="id"``: random intercepts of the unit."""
     if verb != "dp_feols":
         raise RequestError(
-            f"{verb} takes no re=: random intercepts are of dp_feols; effects of people (| id) "
-            "hold without them"
+            f"{verb} has no re=: use dp_feols for random intercepts. Effects of people (| id) "
+            "need none"
         )
     if not isinstance(re, str):
         raise RequestError(f'{verb}: re= is the column of the unit, as in re="id"; got {shown(re)}')
@@ -456,8 +457,8 @@ def with_intercepts(verb: str, formula: str, unit: str | None, re: Any) -> tuple
         )
     if unit is None:
         raise RequestError(
-            f"{verb}: re= weights people by their own rows, and protects people with all rows: "
-            f'give unit="{re}"'
+            f"{verb}: re= needs all rows of each person, so it protects people. Add "
+            f'unit="{re}"'
         )
     if re != unit:
         raise RequestError(
@@ -524,19 +525,21 @@ def dp_feols(
     ----------
     formula : str
         ``"y ~ x | id"``, ``"y ~ x | id + year"``. The first effect is the unit: y and x are
-        demeaned by its own rows. Further effects are factors and need declared levels; each of
-        their coefficients costs, so that a smooth of time, ``y ~ x + ns(year, 3) | id``, may say
-        as much.
+        demeaned within each person. Further effects are factors and need declared levels. Each of
+        their coefficients adds noise, so a smooth function of time, ``y ~ x + ns(year, 3) | id``,
+        may be the better choice.
     unit : str
-        The column of the first effect: whose row it is. A person is protected with all rows.
+        The column of the first effect, which identifies the person. A person is protected with all
+        rows.
     re : str, optional
         Random intercepts in place of effects, ``dp_feols("y ~ x", data, unit="id", re="id")``: the
-        column of the unit. The variances of intercepts and errors are released first; the rest is
-        least squares with the part of a person's means taken off that they ask for.
+        column of the unit. The variances of intercepts and errors are released first. The fit is
+        then least squares, with the part of each person's means subtracted that these variances
+        imply.
     mundlak : bool
-        With ``re=``: means of a person's own rows are predictors too, ``mean(x)``. Then x is the
-        effect within people whatever the intercepts go with; ``fit.hausman()`` is the joint test
-        of the means.
+        With ``re=``: means over a person's rows are predictors too, ``mean(x)``. Then x is the
+        effect within people, even if the intercepts are correlated with predictors.
+        ``fit.hausman()`` is the joint test of the means.
     data, eps, delta, schema, bounds, budget, seed, progress
         As in :func:`dpmodels.dp_ols`.
     **options
@@ -551,16 +554,17 @@ def dp_feols(
     Notes
     -----
     With ``re=`` the target is the fit *at the released weights*: the noise of the variances makes
-    errors larger, not coefficients wrong. It is that of the population's own variances where
-    predictors do not go with the intercepts, or their means are in the model (the default).
-    Residuals are clipped before they are squared, so variances of heavy tails come out small.
+    errors larger, not coefficients wrong. It equals the fit at the population's variances if
+    predictors are uncorrelated with the intercepts, or if their means are in the model (the
+    default). Residuals are clipped before they are squared, so variances of heavy-tailed residuals
+    are too small.
 
-    What is constant in a person is not determined; whether a column is, is private, so nothing is
-    dropped. People with one row add nothing.
+    The coefficient of a column that is constant within people is not determined. Whether a column
+    is constant is private, so no column is dropped. People with one row add nothing.
 
     Privacy
     -------
-    Unit: one person with all rows, whatever their number. Neighbours: replace all rows of one
+    Unit: one person with all rows, for any number of rows. Neighbours: replace all rows of one
     person, the number of people public (or ``relation=``). Charged: (eps, delta), before noise is
     drawn. Public: formula, declared ranges and levels.
 
@@ -620,7 +624,7 @@ def dp_fepois(
 
     Notes
     -----
-    Given its total, a person's counts are multinomial over its own rows: the conditional
+    Given its total, a person's counts are multinomial over the person's rows: the conditional
     likelihood, which equals dummies for every person. People without events add nothing.
 
     Privacy
@@ -693,9 +697,9 @@ def dp_polr(
 
     Privacy
     -------
-    Unit: one row, or one person (``unit=``). Neighbours: replace one, their number public (or
-    ``relation=``). Charged: (eps, delta), before noise is drawn. Public: formula, declared levels
-    and ranges.
+    Unit: one row, or one person (``unit=``). Neighbours: one unit is replaced, the number of units
+    is public (or ``relation=``). Charged: (eps, delta), before noise is drawn. Public: formula,
+    declared levels and ranges.
 
     Examples
     --------

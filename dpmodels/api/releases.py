@@ -178,18 +178,18 @@ def dp_release(
     ----------
     formula : str or list of str, optional
         Columns, or terms of the formula language: ``"~ x + log(z) + x:z"``, or a list of them,
-        which are released as columns of their own. Left out, ``dp_release(data)``: all of the
+        which are released as separate columns. Left out, ``dp_release(data)``: all of the
         schema, else of the data.
     data : table
-        Any that a verb takes (see :func:`dpmodels.dp_ols`), of one row a record.
+        Any table that a verb takes (see :func:`dpmodels.dp_ols`), with one row per record.
     columns : list of str, optional
-        The formula as version 0.1 took it: ``dp_release(data, columns)``, by place or by name.
+        The formula as version 0.1 took it: ``dp_release(data, columns)``, by position or by name.
     eps, delta : float
         The guarantee of the release. ``delta=0`` is possible for ``noise="laplace"`` (and for a
         single column) with all bounds declared.
     schema, bounds
-        Facts about the variables, or ranges alone: undeclared ranges of numbers are bought, levels
-        must be declared.
+        Facts about the variables, or ranges alone: undeclared ranges of numeric columns are
+        estimated, levels must be declared.
     level, unit : {"record", "attribute"}
         What is protected: a whole row, or one variable of it (synonyms).
     clear_prob : float
@@ -212,12 +212,13 @@ def dp_release(
     tight : bool
         Calibrate SL noise exactly for the number of columns (else by the limit of many columns).
     rescale : bool or float
-        Release the centre and scale of declared numbers first (at most a twentieth of ``eps``, and
-        only where n is large enough), and clip cells at so many scales a side (True: 4), as the
-        noise is in proportion to the range. 2 needs a ninth of the rows, and shortens slopes of
-        long-tailed columns by up to .05 of a standardised one.
+        Release the centre and scale of declared numeric columns first (at most a twentieth of
+        ``eps``, and only if n is large enough). Cells are then clipped at this number of scales on
+        either side of the centre (True: 4), as the noise is in proportion to the range. 2 needs a
+        ninth of the rows, and shortens slopes of long-tailed columns by up to .05 of a standardised
+        one.
     n : int, optional
-        Number of rows of a source that does not say it.
+        Number of rows of a source that does not report it.
 
     Returns
     -------
@@ -328,7 +329,7 @@ def given_names(**arguments: Any) -> list[str]:
 
 
 def require(verb: str, eps: Any, delta: Any, options: Mapping[str, Any] | None = None) -> None:
-    """Refuse a call on ordinary data that does not say its guarantee."""
+    """Refuse a call on ordinary data without eps and delta."""
     missing = [name for name, v in (("eps", eps), ("delta", delta)) if v is REQUIRED]
     if missing:
         other = [name for name in options or {} if name in _OTHER_NAMES]
@@ -389,7 +390,7 @@ def _fit_on_release(
     refused = given_names(**{name: paid[name] for name in order})
     if refused:
         raise RequestError(
-            f"{', '.join(refused)} must not be given with a release: it was paid for when it was "
+            f"{', '.join(refused)} must not be given with a release: it was charged when it was "
             f"made, with guarantee {rel.guarantee.statement()}"
         )
     method = method or "drcl"
@@ -422,7 +423,7 @@ def _fit_on_release(
 
 
 def _kinds_of(schema: Any) -> dict[str, str]:
-    """Return kinds of columns that declarations allow: there is no table to ask."""
+    """Return the kinds of the columns from their declarations, as there is no table."""
     return {
         name: "numeric" if getattr(schema[name], "levels", None) is None else "category"
         for name in schema
@@ -449,7 +450,7 @@ _BEFORE = "Fitted on a release that was made before: this fit cost nothing."
 
 
 def holds_moments(data: Any) -> bool:
-    """Whether ``data`` is a fit: one that holds a release of second moments will do as data."""
+    """Return whether ``data`` is a fit. A fit with released second moments can be used as data."""
     from dpmodels.results.fit import Fit
 
     return isinstance(data, Fit)
@@ -478,7 +479,7 @@ def _fit_on_moments(
     if refused:
         raise RequestError(
             f"{', '.join(refused)} must not be given with a release of second moments: it was "
-            f"settled and paid for when the release was made ({m.privacy.statement()}). "
+            f"fixed and charged when the release was made ({m.privacy.statement()}). "
             f"Type {verb}({formula!r}, m)"
         )
     facts = moments_of(m._record)

@@ -67,7 +67,7 @@ def survey_of(options: dict[str, Any]) -> Survey | None:
     del options["vcov"]
     if survey is not None:
         raise RequestError(
-            "design= says how errors are made: leave vcov= out, dp.Survey(psu=) names the clusters"
+            "design= already sets the errors: leave vcov= out, dp.Survey(psu=) has the clusters"
         )
     if [str(k).upper() for k in vcov] != ["CRV1"]:
         raise RequestError(f"vcov= as a mapping is {_CRV}, errors by cluster; got {shown(vcov)}")
@@ -91,7 +91,7 @@ def check_sample(
         what = _CRV if survey.errors_only else "design="
         raise RequestError(
             f"{method.verb}(method={method.name!r}) takes no {what}: it releases no sums of "
-            "scores, of which errors by cluster are made"
+            "scores, which errors by cluster need"
         )
     column = getattr(unit, "column", unit)
     if unit is not None and column == survey.psu:
@@ -101,15 +101,15 @@ def check_sample(
         )
     if unit is not None and method.verb in _OF_ROWS and (survey.psu or survey.strata):
         raise RequestError(
-            f"{method.verb}(design=) with units or strata is of rows. With unit={column!r} give "
-            "weights= alone, or use a regression, whose errors are by design: "
+            f"{method.verb}(design=) with units or strata works for rows only. With "
+            f"unit={column!r} give weights= alone, or use a regression with errors by design: "
             'dp_ols("y ~ 1", unit=, design=), dp_glm, dp_quantreg; or leave unit= out, rows are '
             "then protected"
         )
     if unit is not None and max_rows is not None:
         raise RequestError(
-            "max_rows= keeps rows and fills people up, and clusters of those have no proof here: "
-            "leave max_rows= out, each person then adds the sum of its scores"
+            "max_rows= together with clusters has no proof. Leave max_rows= out: each person then "
+            "adds the sum of their scores"
         )
     if survey.weights is not None and weights is not None:
         raise RequestError("weights= and design= together: dp.Survey(weights=) names the weights")
@@ -393,9 +393,9 @@ def _person(
         other = f"Use method={' or '.join(map(repr, able))}; or keep" if able else "Keep"
         raise RequestError(
             f"{method.verb}(method={method.name!r}) has no proof for people "
-            f"(unit={person.column!r}). {other} at most m rows per person and pay for m, for "
-            "example max_rows=2; or make a table of one row per person first (a mean, a last "
-            "visit), and leave unit= out"
+            f"(unit={person.column!r}). {other} at most m rows per person, with the charge of m "
+            "rows, for example max_rows=2; or make a table of one row per person first (a mean, a "
+            "last visit), and leave unit= out"
         )
     if person.most:
         _check_cap(method, person.most, common)
@@ -406,7 +406,7 @@ def _person(
         )
     if options.get("public_order"):
         raise RequestError(
-            "public_order=True reads rows by their place, and with unit= the rows of one person "
+            "public_order=True reads rows by position, and with unit= the rows of one person "
             "move the others: leave it out"
         )
     return person
@@ -569,7 +569,7 @@ def _planned_columns(
 ) -> dict[str, str]:  # fmt: skip
     """Return the columns that a plan without data knows: declared ones, or the formula's.
 
-    Unless every range is bought, a name that is not declared may be misspelt, and is refused.
+    Unless every range is estimated, a name that is not declared may be misspelt, and is refused.
     """
     from dpmodels.formula.parser import inline_variables, needed_variables
 
@@ -606,7 +606,7 @@ def _take_unit(options: dict[str, Any], entry: Method) -> dict[str, str]:
     if unit == "attribute":
         raise RequestError(
             f"{entry.verb}(method={entry.name!r}) protects whole rows, or people "
-            '(unit="person_id"); unit="attribute" belongs to noised tables, method="drcl"'
+            '(unit="person_id"); unit="attribute" needs a noised table, method="drcl"'
         )
     return {}
 
@@ -699,7 +699,7 @@ def build_request(
     by_person = common["unit"] is not None or (declared is not None and declared.unit is not None)
     if verb == "dp_test" and common["weights"] is not None and by_person:
         raise RequestError(
-            "dp_test(weights=) is of rows. Equal means of weighted people are a Wald test of a "
+            "dp_test(weights=) works for rows only. Test equal means of weighted people by a "
             'regression: dp_ols("y ~ g", data, unit=, weights=).wald_test("g"). Shares by group '
             'are in dp_table("~ a + b", unit=, weights=)'
         )

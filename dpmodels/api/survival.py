@@ -48,14 +48,15 @@ def dp_survfit(
     times : list of float, optional
         Public times at which survival is wanted; the ends of the intervals.
     breaks : int or list of float, optional
-        Equal intervals of the declared range, 16 by default; a list is ``times=``. More than 32
-        are released as a binary tree.
+        Equal intervals of the declared range, about 16 by default; a list is ``times=``. More than
+        32 are released as a binary tree.
     conf_type : {"log-log", "log", "plain"}
         Scale on which intervals are symmetric. R's default is "log"; "log-log" covers better.
     **options
-        ``unit="person_id"``: each person counts once, by the share of own rows; of
-        ``Surv(start, stop, event)`` by all own episodes, of which ``max_episodes=k`` count whole
-        (1 by default; the noise grows with the root of k). ``subset=``, ``level=``.
+        ``unit="person_id"``: each person counts once, by the share of their rows. With
+        ``Surv(start, stop, event)`` a person counts by all their episodes, of which up to
+        ``max_episodes=k`` count in full (1 by default; the noise grows with the root of k).
+        ``subset=``, ``level=``.
 
     Returns
     -------
@@ -72,9 +73,9 @@ def dp_survfit(
 
     Privacy
     -------
-    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
-    public. Charged: (eps, delta), before noise is drawn. Numbers at risk, events and how many rows
-    make no sense are private, and released with noise.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: one unit is replaced, the
+    number of units is public. Charged: (eps, delta), before noise is drawn. Numbers at risk, events
+    and how many rows make no sense are private, and released with noise.
 
     Examples
     --------
@@ -141,8 +142,9 @@ def dp_survdiff(
 
     Privacy
     -------
-    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
-    public. Charged: (eps, delta), before noise is drawn; of a released curve nothing.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: one unit is replaced, the
+    number of units is public. Charged: (eps, delta), before noise is drawn; of a released curve
+    nothing.
 
     Examples
     --------
@@ -168,7 +170,7 @@ def dp_survdiff(
         surplus += [*options, *given_names(eps=eps, delta=delta)]
         if surplus:
             raise RequestError(
-                f"{', '.join(surplus)} must not be given with a released curve: it was paid for "
+                f"{', '.join(surplus)} must not be given with a released curve: it was charged "
                 "when it was released"
             )
         if formula != data.formula:
@@ -241,14 +243,14 @@ def dp_coxph(
     breaks : int or list of float, optional
         Cells of time in which the baseline hazard is released: 13 equal ones by default.
     concordance : bool
-        Release Harrell's C too, for .05 of mu^2: one more table, by tenths of the released risk.
-        Not of ``Surv(start, stop, event)``.
+        Release Harrell's C too, for .05 of mu^2: one more table, by deciles of the released risk.
+        Not with ``Surv(start, stop, event)``.
     unit : str, optional
-        Column that says whose row it is: a person's rows are its episodes. Of episodes that
-        overlap the one that starts first counts. None: a row is a person of its own.
+        Column that identifies the person: a person's rows are their episodes. Of episodes that
+        overlap the one that starts first counts. None: each row is a separate person.
     **options
-        ``max_episodes=k``: episodes of a person that the table of the baseline holds whole;
-        ``subset=, level=, units=, split=``.
+        ``max_episodes=k``: number of separate episodes of a person that count in full in the
+        table of the baseline; ``subset=, level=, units=, split=``.
 
     Returns
     -------
@@ -261,14 +263,15 @@ def dp_coxph(
     -----
     Person-period Poisson scores with a released hazard by cell of time as offset and 1, t, t^2 as
     time terms of every stratum: within .02 standard errors of Cox's partial likelihood (Efron)
-    where hazards are proportional. Follow-up whose expected weight is used up is left out, by
-    predictors and released numbers alone, which is censoring that does not look at outcomes.
+    where hazards are proportional. The follow-up of a unit ends when its expected weight is used
+    up. This depends on predictors and released numbers alone, so it is censoring that does not
+    depend on outcomes.
 
     Privacy
     -------
-    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
-    public. Charged: (eps, delta), before noise is drawn. Public: the formula, declared ranges and
-    levels, breaks. Events, numbers at risk and times are private.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: one unit is replaced, the
+    number of units is public. Charged: (eps, delta), before noise is drawn. Public: the formula,
+    declared ranges and levels, breaks. Events, numbers at risk and times are private.
 
     Examples
     --------

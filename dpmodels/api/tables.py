@@ -32,11 +32,11 @@ def table_from_moments(formula: str, fit: Any, surplus: list[str]) -> Fit:
 
     if surplus:
         raise RequestError(
-            f"{', '.join(surplus)} must not be given with moments: they were paid for when they "
+            f"{', '.join(surplus)} must not be given with moments: they were charged when they "
             "were released, and hold counts and means"
         )
     if column_of(fit.privacy.unit) is not None:
-        raise RequestError("a table is read off moments of rows, and these are of people")
+        raise RequestError("a table needs moments of rows, and these are moments of people")
     if fit.method != "joint" or fit.nobs is None or not fit.released:
         raise RequestError(
             "a table can be read off dp_moments(method='joint') with a public number of rows: "
@@ -118,27 +118,27 @@ def dp_table(
         Groups: ``dp_table("~ age + gender", by="treatment")``, a "table 1": one row per variable
         (with its ``label=``), one column per group and one for all.
     medians : str or list of str, optional
-        Numbers that the table shows by median [quartiles] instead of mean (SD), ``medians="bmi"``;
-        True: all. Their quartiles take half of eps.
+        Numeric variables that the table shows by median [quartiles] instead of mean (SD),
+        ``medians="bmi"``; True: all. Half of eps is spent on their quartiles.
     quantiles : list of float, optional
-        Of every number, in every group; they take half of eps. :func:`dpmodels.dp_quantile` has
-        intervals too.
+        Quantiles of every numeric variable, in every group. Half of eps is spent on them.
+        :func:`dpmodels.dp_quantile` has intervals too.
     histogram : int, optional
-        Number of equal bins over the declared range of every number.
+        Number of equal bins over the declared range of every numeric variable.
     method, budget, seed, progress, schema, bounds
-        As in :func:`dpmodels.dp_ols`. Categories need declared levels; ranges can be bought.
+        As in :func:`dpmodels.dp_ols`. Categories need declared levels; ranges can be estimated.
     **options
-        ``unit="person_id"``: the column that says whose row it is (with ``units=`` and ``sort=`` as
-        in :func:`dpmodels.dp_ols`). Each person then counts once, in every cell by the share of own
-        rows; with ``max_rows=m`` rows are counted, at most m of each person, at m times the loss.
-        ``noise="auto"`` (the narrower at this guarantee), ``suppress=10`` (blank what rests on a
-        *released* count below 10), ``errors=True`` (print the noise of each number of a table 1),
-        ``smd=True`` (standardised differences of groups), ``p_values=True`` (P of equal groups):
-        these three cost nothing, and ``fit.summary(smd=True)`` has them too. ``bounds_share=``,
-        ``subset=``, ``level=``. ``weights="w"``, a column with a declared range from 0: totals,
-        shares and means of the population. ``design=dp.Survey(weights="w", strata="region",
-        psu="village", psus=400)``: the same with errors by village, at most 60 cells and means at
-        once.
+        ``unit="person_id"``: the column that identifies the person (with ``units=`` and ``sort=``
+        as in :func:`dpmodels.dp_ols`). Each person then counts once, in every cell by the share of
+        their rows; with ``max_rows=m`` rows are counted, at most m of each person, and the noise is
+        that for m changed rows. ``noise="auto"`` (the narrower at this guarantee), ``suppress=10``
+        (blank values that are based on a *released* count below 10), ``errors=True`` (print the
+        noise of each number of a table 1), ``smd=True`` (standardised differences of groups),
+        ``p_values=True`` (P of equal groups): these three cost nothing, and
+        ``fit.summary(smd=True)`` has them too. ``bounds_share=``, ``subset=``, ``level=``.
+        ``weights="w"``, a column with a declared range from 0: totals, shares and means of the
+        population. ``design=dp.Survey(weights="w", strata="region", psu="village", psus=400)``: the
+        same with errors by village, at most 60 cells and means at once.
 
     Returns
     -------
@@ -152,9 +152,9 @@ def dp_table(
 
     Privacy
     -------
-    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
-    public. Charged: (eps, delta), before noise is drawn. Which cells are empty is never shown: all
-    declared cells are released, with noise.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: one unit is replaced, the
+    number of units is public. Charged: (eps, delta), before noise is drawn. Which cells are empty
+    is never shown: all declared cells are released, with noise.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def dp_table(
     )  # fmt: skip
 
 
-#: More quantiles than this come from a tree: it has all of them for one price.
+#: More quantiles than this come from a tree: it has all of them for one charge.
 _MANY = 10
 
 
@@ -238,7 +238,7 @@ def dp_quantile(
     formula : str
         ``"wage"``, ``"~ wage + age"`` or ``"wage ~ 1"``: numbers or row-wise expressions.
     data, schema, bounds, budget, seed, progress, eps, delta
-        As in :func:`dpmodels.dp_ols`. "em" takes ``delta=0``.
+        As in :func:`dpmodels.dp_ols`. "em" allows ``delta=0``.
     q : float or list of float
         Also called ``tau=``, ``quantiles=`` and ``probs=``.
     method : {"em", "tree"}, optional
@@ -250,8 +250,8 @@ def dp_quantile(
     **options
         ``points=``: most points of the public grid, multiples of 1, 2 or 5 times a power of ten
         inside the range (65 536 for "em", 4096 to 65 536 by n for "tree"); ``subset=``, ``level=``;
-        ``unit="person_id"``: each person counts once, by the shares of own rows. ``weights="w"`` or
-        ``design=dp.Survey(weights=, strata=, psu=)`` ("tree"): quantiles of the population, with
+        ``unit="person_id"``: each person counts once, by the shares of their rows. ``weights="w"``
+        or ``design=dp.Survey(weights=, strata=, psu=)`` ("tree"): quantiles of the population, with
         intervals by Woodruff.
 
     Returns
@@ -261,8 +261,9 @@ def dp_quantile(
 
     Privacy
     -------
-    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
-    public. Charged: (eps, delta), before noise is drawn. How many values are missing is private.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: one unit is replaced, the
+    number of units is public. Charged: (eps, delta), before noise is drawn. How many values are
+    missing is private.
 
     Examples
     --------
@@ -340,24 +341,24 @@ def dp_test(
     formula : str
         ``"wage ~ gender"`` (equal means), ``"change ~ 1"`` (one mean, against ``mu0=``),
         ``"after ~ before"`` with ``test="paired"``, ``"~ smoker"`` (shares, against ``p=``),
-        ``"~ smoker * region"`` (independence of what is crossed, as in a table), ``"~ wage * age"``
-        (correlation of two numbers); ``+`` says the same.
+        ``"~ smoker * region"`` (independence of the crossed variables, as in a table), ``"~ wage *
+        age"`` (correlation of two numeric variables). ``+`` has the same meaning.
     data, eps, delta, schema, bounds, budget, seed, progress
         As in :func:`dpmodels.dp_ols`.
     test : str or function, optional
-        "t", "welch", "anova", "paired", "proportion", "chi2", "correlation"; default: what the
-        variables call for. A function ``f(table) -> p-value`` is run in random parts of the rows,
-        and the number of its rejections is tested (``delta=0`` will do).
+        "t", "welch", "anova", "paired", "proportion", "chi2", "correlation"; default: the test that
+        fits the types of the variables. A function ``f(table) -> p-value`` is run in random parts
+        of the rows, and the number of its rejections is tested (``delta=0`` will do).
     mu0 : float, optional
-        Hypothesis of one mean; default 0.
+        Null value of one mean; default 0.
     p : float, list or mapping, optional
-        Hypothesis of the shares of one category; default: equal. A number is the share of the
-        second of two levels.
+        Null value of the shares of one category; default: equal shares. A single number is the
+        share of the second of two levels.
     **options
         ``level=`` (one minus the level of the test, in plans), ``subset=``; ``unit="person_id"``:
-        each person counts once, by the mean of own rows (no correlations); of a function
+        each person counts once, by the mean of their rows (not for correlations). For a function
         ``parts=``, ``a0=``. For ``dp.plan(..., verb="dp_test")``: ``effect=``, ``sd=``,
-        ``shares=``, from which it tells the power.
+        ``shares=``, from which the plan computes the power.
 
     Returns
     -------
@@ -366,13 +367,14 @@ def dp_test(
 
     Notes
     -----
-    "t" does not pool variances. The noise is in the variance of every statistic, so the level is
-    kept at any eps; what noise costs is power.
+    "t" does not pool variances. The variance of every statistic includes the noise, so the test has
+    its level at any eps. Noise costs power.
 
     Privacy
     -------
-    Unit: one row, or one person with all rows (``unit=``). Neighbours: replace one, their number
-    public. Charged: (eps, delta), before noise is drawn. Group sizes and missing cells are private.
+    Unit: one row, or one person with all rows (``unit=``). Neighbours: one unit is replaced, the
+    number of units is public. Charged: (eps, delta), before noise is drawn. Group sizes and missing
+    cells are private.
 
     Examples
     --------
@@ -390,7 +392,9 @@ def dp_test(
     if method != "subsample":
         options |= {"mu0": mu0, "p": p}
     elif extra := given_names(mu0=mu0, p=p):
-        raise RequestError(f"{extra[0]}= is for the tests by name; a function sets its own")
+        raise RequestError(
+            f"{extra[0]}= is for tests by name: a user-supplied function has its own hypothesis"
+        )
     return call(
         "dp_test", formula, data, budget=budget, eps=eps, delta=delta, method=method,
         default=method, schema=schema, bounds=bounds, seed=seed, progress=progress, options=options,

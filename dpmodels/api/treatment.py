@@ -30,7 +30,7 @@ def joint_formula(formula: str, options: Mapping[str, Any]) -> tuple[str, dict[s
     treatment, propensity = options.get("treatment"), options.get("propensity")
     if not isinstance(treatment, str) or not treatment.strip():
         raise RequestError(
-            "dp_ate needs treatment=, the column that says who is treated, for example "
+            "dp_ate needs treatment=, the column of the treatment, for example "
             f"treatment='t'; got {shown(treatment)}"
         )
     response, tilde, covariates = formula.partition("~")
@@ -64,7 +64,7 @@ def checked_folds(folds: Any) -> str | None:
     if folds is None or (isinstance(folds, str) and folds.strip()):
         return folds if folds is None else folds.strip()
     raise RequestError(
-        f"folds={shown(folds)}: name a column that divides the rows into two halves by chance, "
+        f"folds={shown(folds)}: name a column that divides the rows at random into two halves, "
         "data['half'] = rng.integers(0, 2, len(data)), folds='half'. The half of a row is then one "
         "of its own cells, whatever the other rows are"
     )

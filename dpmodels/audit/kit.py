@@ -45,7 +45,7 @@ from dpmodels.variables import Binary, Count, Levels, Ordered, Real
 if TYPE_CHECKING:
     from dpmodels.planning import Plan
 
-# -- Findings and the confidence bounds they rest on
+# -- Findings and their confidence bounds
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def audit_release(
     measured = mu_lower(*counts, draws - half, level)
     exact = math.sqrt(max(0.0, float(shift @ direction)))
     detail = f"mu of the shift over the noise scale of the run: {exact:.6f}"
-    # the scale is read without sampling error, so it is a bound of its own
+    # the scale is read without sampling error, so it is a separate bound
     passed = measured <= claimed and exact <= claimed * (1 + 1e-6)
     return Finding(name, passed, max(measured, exact), claimed, 1 - level, detail)
 

@@ -1,10 +1,10 @@
 """Audits of queries: the queries of a stage, and four laws of each on hostile units.
 
-:class:`Recorder` is the door of a stage that keeps what it was asked. Of each query the laws of
-``proof/theory.md`` 1.8 follow without a word by hand: **set** (what one unit adds, through the
-production pass, is an element, in exact integers), **reach** (elements at which distances are
-largest, against the prover), **place** (a table is the sum of its units) and **noise** (the drawn
-sd). Synthetic data only.
+:class:`Recorder` takes the place of a stage's interface and records its queries. For each query
+the laws of ``proof/theory.md`` 1.8 are then tested automatically: **set** (what one unit adds,
+through the production pass, is an element, in exact integers), **reach** (elements at which
+distances are largest, against the prover), **place** (a table is the sum of its units) and
+**noise** (the drawn sd). Synthetic data only.
 """
 
 from __future__ import annotations
@@ -445,9 +445,9 @@ def _of_neighbours(s: Any) -> Iterator[Any]:
 
     Two clusters of other rows, whose sums are b and a: a row in the first takes its sum from b to
     a, a row in the second its sum from a to b. So replacing one by the other moves both clusters
-    the same way. Of a person: as many pairs of clusters as it has parts.
+    the same way. For a person there are as many pairs of clusters as the person has parts.
     """
-    if isinstance(s, Clusters):  # a row in a cluster of its own, or in one that has others
+    if isinstance(s, Clusters):  # a row in a separate cluster, or in one that has others
         yield from (np.array([1]), np.array([0]))
         return
     if isinstance(s, ClusterTotals):  # out of a cluster at -C, into another one of the stratum
@@ -487,8 +487,8 @@ def _tables(s: Cells) -> Iterator[Any]:
 def _of_a_pass(s: RankOne) -> Iterator[Any]:
     """Yield rows with and without a matrix, with a score of either sign; people's parts apart.
 
-    Of rows the worst are either opposite scores along one vector, one of them without matrices, or
-    two vectors whose angle has the cosine ``1 / (2 kappa)``.
+    For rows the worst pairs are either opposite scores along one vector, one of them without
+    matrices, or two vectors whose angle has the cosine ``1 / (2 kappa)``.
     """
     m = math.fsum((R * R / sd) ** 2 for R, sd in zip(s.radii, s.noise, strict=True))
     cosine = min(1.0, 0.5 * (s.clip / s.score_noise) ** 2 / m)

@@ -57,7 +57,7 @@ def rand_hie() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        With the design ranges attached (``df.attrs``): a formula fit on it buys no range.
+        With the design ranges attached (``df.attrs``): a formula fit on it estimates no range.
 
     Privacy
     -------

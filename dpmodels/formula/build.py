@@ -47,7 +47,7 @@ def class_response(
     if response_ok in ("event", "either"):
         if event is None and len(levels) != 2:
             raise FormulaError(
-                f"the response {text!r} has {len(levels)} levels; say which is the event: "
+                f"the response {text!r} has {len(levels)} levels. Give the one that is the event: "
                 f"event={levels[0]!r}"
             )
         chosen = levels[1] if event is None else event
@@ -222,7 +222,7 @@ def label(cells: Any) -> Any:
 def check_subset(text: str | None, schema: Schema, formula: str) -> None:
     """Refuse a comparison in ``subset=`` that every row of the declared ranges meets, or none does.
 
-    Of a call, and not where a design is made: a fit that was saved with one still opens.
+    This is checked in a call, not when a design is made: a fit saved with one can still be opened.
     """
     if text is None:
         return
@@ -232,8 +232,8 @@ def check_subset(text: str | None, schema: Schema, formula: str) -> None:
         raise ctx.fail(
             f"{pretty(left, ctx)} is within {ctx.range_of(node.interval)}: the comparison holds "
             f"for {'every' if all_rows else 'no'} row, as values are moved to the ends of their "
-            "declared range before subset= sees them",
-            "Name what stands for a missing cell in the schema (missing=[-9]), declare a range "
+            "declared range before subset= is evaluated",
+            "Declare the code of a missing cell in the schema (missing=[-9]), declare a range "
             "that holds the rows to be left out, or leave this comparison out",
         )
 
@@ -576,7 +576,7 @@ class Builder:
         for text in offsets:
             body = text.strip()
             if not body.endswith(")"):
-                raise FormulaError(f"cannot read `{text}`: offset(z) is a term by itself")
+                raise FormulaError(f"cannot read `{text}`: offset(z) is a separate term")
             inner.append(body[body.index("(") + 1 : -1])
         return " + ".join(f"({x})" for x in inner), tuple(terms)
 

@@ -123,7 +123,7 @@ def _check_exact(levels: tuple[Any, ...], inner: ast.expr, ctx: Context) -> None
 
 
 def _numeric_levels(x: Node, levels: tuple[Any, ...]) -> Cat:
-    """Return the factor of a number whose levels are listed."""
+    """Return the factor of a numeric variable with listed levels; other values get code -1."""
     values = [float(v) if not isinstance(v, str) else np.nan for v in levels]
 
     def codes(env: Env) -> Array:
@@ -458,7 +458,7 @@ def _clip(node: ast.Call, ctx: Context) -> Factor:
 def _offset(node: ast.Call, ctx: Context) -> Factor:
     """Refuse ``offset()`` inside another expression."""
     raise ctx.fail(
-        "offset() is a term by itself, on the right-hand side: y ~ x + offset(z); it cannot be "
+        "offset() is a separate term on the right-hand side: y ~ x + offset(z); it cannot be "
         "inside another expression or an interaction"
     )
 

@@ -105,7 +105,7 @@ def compile_scalar(node: ast.expr, ctx: Context) -> Node:
             return value
         raise ctx.fail(
             f"{pretty(node, ctx)} gives several columns or a category, and cannot be used inside "
-            "an expression. Write it as a term of its own"
+            "an expression. Write it as a separate term"
         )
     raise refused_node(node, ctx)
 

@@ -54,7 +54,7 @@ def describe(
     Parameters
     ----------
     formula : str
-        Two-sided, or one-sided to look at predictors only.
+        Two-sided, or one-sided for predictors only.
     schema : Schema
     bounds : mapping, optional
         Short form ``{"alcohol": (8, 15)}``; "private" forgets the declared ranges.
@@ -248,7 +248,7 @@ def _cells(variable: Variable, ends: tuple[float, float] | None, m: int, rng: An
 def public_points(
     design: Design, m: int, anywhere: tuple[float, float] | None = None
 ) -> dict[str, Any]:
-    """Return m rows over the public (or bought) ranges and the levels of a design's variables.
+    """Return m rows over the public (or estimated) ranges and the levels of a design's variables.
 
     ``anywhere``: where numbers without a range lie; None: they are refused.
     """
@@ -318,8 +318,8 @@ def span(
 
     ``source`` is the design of the release: its columns (response last, then the constant 1 if
     ``constant``, which is no column of it) are ``back w``, with ``back`` (q, k). Functionals are of
-    least norm, so of least noise, where there is a choice. Also returned are the places of columns
-    that are no linear function of the source's.
+    least norm, so of least noise, where there is a choice. Also returned are the indices of columns
+    that are not a linear function of the source's.
     """
     q = len(back)
     m = max(_POINTS[0], _POINTS[1] * q)
@@ -342,7 +342,7 @@ def span(
 
 
 def terms_at(design: Design, places: Sequence[int]) -> list[str]:
-    """Return the terms (or the response) of columns at these places, once each."""
+    """Return the terms (or the response) of columns with these indices, once each."""
     response = "" if design.response is None else design.response.name
     names = [design.columns[j].term if j < design.p else response for j in places]
     return list(dict.fromkeys(names))

@@ -28,7 +28,7 @@ class Column:
     """One column of the design."""
 
     name: str
-    lower: float | None  # Public range of the cells; None until it is bought
+    lower: float | None  # Public range of the cells; None until it is estimated
     upper: float | None
     term: str  # Term it belongs to
     # "intercept", "numeric", "dummy", "contrast", "basis", "product", "response", "event" or
@@ -102,7 +102,7 @@ class Design:
     Notes
     -----
     **Privacy.** A design holds no data: it is a function of the formula and the schema (and of
-    ranges that were bought, which are released numbers). :meth:`fill` maps each row by itself.
+    estimated ranges, which are released numbers). :meth:`fill` maps each row separately.
     """
 
     formula: str
@@ -200,7 +200,7 @@ class Design:
 
     @functools.cached_property
     def unknown(self) -> tuple[str, ...]:
-        """Columns of the block buffer whose range must be bought."""
+        """Columns of the block buffer whose range must be estimated."""
         return tuple(c.name for c in self.z if c.interval is None)
 
     def row_norm(self, norm: str = "l2") -> float:
@@ -233,7 +233,7 @@ class Design:
         return min(options) if options else math.nan
 
     def with_bounds(self, bounds: Mapping[str, tuple[float, float]]) -> Design:
-        """Return the design with ranges filled in (bought ones, say); cells are clipped to them.
+        """Return the design with ranges filled in, for example estimated ones; cells are clipped.
 
         ``bounds``: name of a column, or of the response -> (lo, hi). **Privacy.** They must be
         public or released.
@@ -267,7 +267,7 @@ class Design:
         )
 
     def without_bounds(self) -> Design:
-        """Return the design with the range of every numeric column still to be bought.
+        """Return the design with the range of every numeric column still to be estimated.
 
         What ``bounds="private"`` asks for. Declared ranges still clip the raw cells and still
         place knots; only the ranges of columns that depend on a number are forgotten. Dummies,
@@ -460,7 +460,7 @@ class CellProgram:
 
     sources: tuple[CellSource, ...]
     rules: Mapping[str, Rule]  # Variable -> what its range is, what stands for a missing cell
-    # left, right: terms of the two sides, as places in ``sources``; one-sided formulas have no
+    # left, right: terms of the two sides, as indices into ``sources``; one-sided formulas have no
     # ``left``.
     left: tuple[tuple[int, ...], ...]
     right: tuple[tuple[int, ...], ...]

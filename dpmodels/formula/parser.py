@@ -1,8 +1,8 @@
 """From the text of a formula to its terms, by formulaic (or patsy), and which variables it needs.
 
-formulaic does what it is best at: grammar, term order, full-rank coding and column names. It never
-sees a private row and never runs user text: every factor is handed to it as a *lookup* whose name
-is the text of the factor and whose value is a two-row canary made from the public schema.
+formulaic does what it is best at: grammar, term order, full-rank coding and column names. It reads
+no private row and never runs user text: every factor is handed to it as a *lookup* whose name is
+the text of the factor and whose value is a two-row canary made from the public schema.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class Product:
         return math.prod(a.width for a in self.atoms)
 
     def combined(self) -> Iterator[tuple[int, ...]]:
-        """Yield the places, one an atom, of the columns that each column is a product of."""
+        """Yield the indices, one per atom, of the columns that each column is a product of."""
         places = itertools.product(*(range(a.width) for a in reversed(self.atoms)))
         return (place[::-1] for place in places)
 

@@ -2,7 +2,7 @@
 
 A cell that cannot be read as what its variable is declared to be is missing (NaN, or code -1).
 Which branch is taken depends on the *type* of the column, which is public; inside a branch every
-cell is mapped by itself, by public facts alone. So whatever a schema says of missing codes,
+cell is mapped separately, by public facts alone. So whatever a schema says of missing codes,
 spellings, signs of numbers and dates changes nothing of the guarantee (``theory.md``).
 """
 

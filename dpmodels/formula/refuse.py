@@ -97,7 +97,7 @@ def refused_state(
     bound: Mapping[str, ast.expr],
     size: int,
 ) -> FormulaError:
-    """Refuse a call that would learn its constants from the rows."""
+    """Refuse a call that would compute its constants from the rows."""
     x = pretty(bound["x"], ctx)
     if name == "bs":
         return _refused_bs(node, x, ctx, interval, bound, size)
@@ -242,7 +242,7 @@ def refused_name(name: str, ctx: Context) -> FormulaError:
     """Refuse a name that is not a variable."""
     return ctx.fail(
         f"{name!r} is not a variable.{did_you_mean(name, ctx.schema)}",
-        "A formula knows the columns of the data and the functions of the formula language; "
+        "A formula may use the columns of the data and the functions of the formula language; "
         "nothing is looked up in the caller's program.",
     )
 
@@ -263,7 +263,7 @@ def refused_node(node: ast.expr, ctx: Context) -> FormulaError:
     what = _NODES.get(type(node), "this expression")
     return ctx.refuse(
         f"{pretty(node, ctx)}: {what} is not part of the formula language",
-        "For a function of your own that looks at one row at a time: "
+        "For a user-supplied function of one row at a time: "
         "dp.register_rowwise('name', func, interval=(lo, hi))",
     )
 
@@ -276,7 +276,7 @@ def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
     if last in _SPLINES:
         inner = pretty(node.args[0], ctx) if node.args else "x"
         return ctx.refuse(
-            f"{shown}: {last}() takes knots and end points from the private data.",
+            f"{shown}: {last}() would take knots and end points from the private data.",
             "Fix, with public knots:",
             "    " + rewritten(node, f"ns({inner}, knots=[...])", ctx),
             f"or: legendre({inner}, 3)",
@@ -300,7 +300,7 @@ def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
         f"{name}() is not a function of the formula language."
         f"{_INSTEAD.get(last) or _close_function(last, names)}",
         "Known: " + ", ".join(names),
-        "A row-wise function of your own can be added: "
+        "You can add a row-wise function: "
         f"dp.register_rowwise({last!r}, func, interval=(lo, hi))",
     )
 
@@ -328,7 +328,7 @@ _RULES: tuple[tuple[str, str | Callable[[re.Match[str]], str], str, str], ...] =
     (_WORD + r"TRUE\b", "True", "TRUE is True", "TRUE"),
     (_WORD + r"FALSE\b", "False", "FALSE is False", "FALSE"),
     (_WORD + r"ifelse\(([^(),]*[<>=][^(),]*),\s*1\s*,\s*0\s*\)", r"I(\1)",
-     "a comparison is 0 or 1 by itself", "ifelse"),
+     "a comparison is already 0 or 1", "ifelse"),
 )  # fmt: skip
 
 

@@ -225,7 +225,7 @@ class Schema(Mapping[str, Variable]):
 
         Notes
         -----
-        A number without limits has no range: it is to be declared, or is bought.
+        A number without limits has no range: it is to be declared, or is estimated.
 
         **Privacy.** A codebook was written without the rows, and is public. No row is read.
         """
@@ -272,7 +272,7 @@ class Schema(Mapping[str, Variable]):
         if not public and getattr(header, "number_rows", None) != 0:
             raise SchemaError(
                 f"{file.name} has rows, and labels inside a private file may list only codes that "
-                "occur in it. If they are those of the codebook, say so: "
+                "occur in it. If they are those of the codebook, type "
                 f"dp.Schema.from_file({file.name!r}, public=True); or give a file without rows"
             )
         return cls(**as_schema_items(from_metadata(header)))
@@ -297,7 +297,7 @@ class Schema(Mapping[str, Variable]):
         Parameters
         ----------
         data : table
-            Whatever ``data=`` of a verb takes.
+            Any table that ``data=`` of a verb takes.
 
         Returns
         -------
@@ -402,8 +402,8 @@ def schema_for(
     """Combine the declared schema, the short form ``bounds=`` and the public column types.
 
     ``data_columns``: column -> "numeric", "text", "bool", "datetime", "category" ... (public).
-    ``bounds`` wins over the schema's ranges; "private" drops no declaration here (the caller buys
-    ranges for all numeric variables). Levels that are written in ``formula``, as in
+    ``bounds`` wins over the schema's ranges; "private" drops no declaration here (the caller
+    estimates ranges for all numeric variables). Levels that are written in ``formula``, as in
     ``C(region, levels=[...])``, need no entry. The schema has the variables ``needed``, in order.
 
     **Privacy.** Uses names and column types only; which error is raised never depends on cells.

@@ -66,7 +66,7 @@ def _surv(node: ast.Call, ctx: Context) -> Factor:
 def _strata(node: ast.Call, ctx: Context) -> Factor:
     """Refuse ``strata()`` inside another expression."""
     raise ctx.fail(
-        "strata() is a term by itself on the right of ~, after Surv(): "
+        "strata() is a separate term on the right of ~, after Surv(): "
         "Surv(time, event) ~ x + strata(g)"
     )
 
@@ -151,7 +151,7 @@ class _Survival(Builder):
             calls = [text for text, is_number in term if not is_number and _is_call(text, "strata")]
             if calls and len(term) > 1:
                 raise FormulaError(
-                    f'"{self.formula}": strata() is a term by itself, and not crossed with others'
+                    f'"{self.formula}": strata() is a separate term, not crossed with others'
                 )
             strata += calls
             if not calls:
@@ -408,7 +408,7 @@ def build_survival_design(formula: str, schema: Schema, **how: Any) -> Design:
 
 
 def strata_codes(design: Design, new: Any) -> Array:
-    """Return the stratum of public rows, (k,): its place among those of the design, or NaN."""
+    """Return the stratum of public rows, (k,): its index among those of the design, or NaN."""
     builder = _Survival(design.formula, design.schema, na=design.na, engine=design.engine)
     out: Any = 0.0
     for text in builder.strata_texts(builder.sides()[1]):

@@ -192,7 +192,7 @@ FUNCTIONS: dict[str, Elementwise] = {
     "logistic": Elementwise(_logistic, _mono(_logistic1), range=(0.0, 1.0)),
 }
 
-#: names with a meaning of their own in a formula; a variable may not be called like one
+#: names with a special meaning in a formula; a variable may not be called like one
 RESERVED: frozenset[str] = frozenset(
     {*FUNCTIONS, "I", "C", "clip", "cut", "minimum", "maximum", "bs", "poly", "legendre"}
     | {"scale", "center", "unit", "hashed", "offset", "np", "contr", "dp"}
@@ -697,7 +697,8 @@ def capped_powers(text: str, others: int = 0) -> str:
 def _next_power(text: str, at: int) -> tuple[int, int, int, str] | None:
     """Return (start, end of the bracket, end of the power, its digits) of the next power.
 
-    Of brackets of the formula's own: what stands in a call, in braces or in quotes is arithmetic.
+    Only brackets of the formula count. The content of a call, of braces and of quotes is
+    arithmetic.
     """
     opened: list[tuple[int, bool]] = []  # place, and whether what is inside is arithmetic
     quoted = ""

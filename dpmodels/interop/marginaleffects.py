@@ -37,7 +37,7 @@ def public_grid(fit: Fit, points: int = 5) -> pd.DataFrame:
 
     Privacy
     -------
-    Made from the schema (and from bought ranges, which are released): costs nothing.
+    Made from the schema (and from estimated ranges, which are released): costs nothing.
     """
     import itertools
 

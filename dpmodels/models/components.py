@@ -116,7 +116,7 @@ def _column_sums(
 def working_map(scale: Array, shift: Array, radius: float) -> RowMap:
     """Return the map of rows to the lattice of the ball of ``radius``: (p,) to (p,).
 
-    Column by column before the ball, so that the image of a row does not depend on its place.
+    Column by column before the ball, so that the image of a row does not depend on its position.
     """
     p = len(scale)
     return RowMap(UnitScale(scale, shift, False), np.full(p, radius), ball=p, radius=radius)
@@ -126,7 +126,8 @@ def release(plan: Plan[PcaDetail], ask: Ask) -> Release:
     """Release centres and scales, a lower bound of the eigengap, and the projector.
 
     **Privacy.** Unit: one row. If the released bound of the gap is not above 1 there is no reply;
-    everything is charged. Both passes add up exact integers; 2^-20 pays for eigenvalues in floats.
+    everything is charged. Both passes add up exact integers; 2^-20 allows for eigenvalues in
+    floats.
     """
     detail, design, k = plan.detail, plan.design, int(plan.request["k"])
     p = design.p

@@ -201,7 +201,7 @@ class TestedDetail:
     rho: float
     factor: float  # 2 where the steps are stated under replace-one
     d1: float
-    top: float = 0.0  # Public Renyi order (hessian)
+    top: float = 0.0  # Largest Renyi order of the bound, public (hessian)
 
 
 def _iso(
@@ -225,7 +225,7 @@ def _iso(
 def _hessian(
     request: Request, B: float, d: int
 ) -> tuple[TestedDetail, list[Step], str | None]:
-    """Plan a posterior draw after a private test of the curvature."""
+    """Plan a posterior draw N(theta*, (gamma H)^-1) after a private test of the curvature."""
     eps, delta = request.eps, request.delta
     proved = None
     if request.relation == "replace":
@@ -235,6 +235,7 @@ def _hessian(
     top = max(3.0, 1.0 + math.sqrt(2.0 * math.log(1.0 / (0.8 * delta))) / start)
 
     def steps(mu: float) -> list[Step]:
+        """Return the two steps at total strength mu: the curvature test, and the draw."""
         rho = math.sqrt(1 - _CURVATURE_SHARE) * mu
         curve = RDP("hessian-shaped sample", (("rho", rho), ("top", top)))
         first = Gaussian(math.sqrt(_CURVATURE_SHARE) * mu)
@@ -308,7 +309,7 @@ def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
     ).theta  # fmt: skip
     _, _, H = evaluate(raw.rows.blocks(design), working, loss, theta)
     # |theta - theta*| <= tol/lam moves an eigenvalue by a factor exp(B tol/lam) at most, at both
-    # neighbours; the cap makes that an absolute bound (it also pays for rounding)
+    # neighbours; the cap makes that an absolute bound (it also allows for rounding)
     size = curvature_sensitivity(B) + 4.0 * _CAP * B * B * B * tol / lam
     low = min(max(0.0, float(np.linalg.eigvalsh(H)[0])), _CAP * B * B)
     noisy = float(raw.gaussian_real(CURVATURE_STEP, low, size * detail.factor))
@@ -331,7 +332,7 @@ def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
 
 
 def estimate_tested(plan: Plan[TestedDetail], release: Release) -> Estimate:
-    """Map the release back to the design's own units."""
+    """Map the release back to the user's units."""
     detail = plan.detail
     scale, shift, sd, gamma = release.detail
     design = release.design

@@ -114,7 +114,7 @@ class AtBounds:
     # low, high: (d,) arrays
     low: Array
     high: Array
-    rows: Array  # (d,): places in the block
+    rows: Array  # (d,): indices in the block
 
     unit = 1.0
 

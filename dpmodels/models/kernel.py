@@ -390,7 +390,7 @@ class NpregReleased:
 
 
 def _features(design: Design) -> list[int]:
-    """Return the places of the numeric columns, or refuse a design without them."""
+    """Return the indices of the numeric columns, or refuse a design without them."""
     index = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
     if not index:
         raise RequestError("dp_npreg needs a numeric variable on the right-hand side: 'y ~ x1'")
@@ -510,7 +510,7 @@ def _release_functional(
         both = np.column_stack(sums)
         return Added(solve_triangular(L, both, lower=True, check_finite=False))
 
-    # 2^-20 pays for the public grid, the rest for the float triangular solve (condition 1e4)
+    # 2^-20 allows for the public grid, the rest for the float triangular solve (condition 1e4)
     lemma = Of("kernel curves", (plan.public_n, lattice_of(frame.points)), 2 * len(L))
     noisy = ask("curve", Query(lemma, over, white)).values.reshape(-1, 2)
     values = L @ noisy

@@ -186,8 +186,8 @@ def plan_pure(request: Request, design: Design, n: int) -> Plan[Any]:
 def release_pure(plan: Plan[Any], ask: Ask) -> Release:
     """Release sums, the count of complete rows and (with inference) sums of squares.
 
-    **Privacy.** Unit: one row, or one person by the mean of its complete rows; replace-one, their
-    number public. One Laplace release: pure eps.
+    **Privacy.** Unit: one row, or one person by the mean of its complete rows; one unit is
+    replaced, the number of units is public. One Laplace release: pure eps.
     """
     design, d = plan.design, plan.design.p
     _, centre, half = mean_scale(design)
@@ -289,7 +289,7 @@ def plan_ptr(request: Request, design: Design, n: int) -> Plan[Any]:
 
 
 def sensitivity(detail: PtrMeanDetail, n: int) -> float:
-    """Return sqrt(d) (4 T + 6) c / n; the factor pays for float clipping and the public grid."""
+    """Return sqrt(d) (4 T + 6) c / n; the factor allows for float clipping and the public grid."""
     d = len(detail.width)
     c = float(detail.width.max())
     return math.sqrt(d) * (4 * detail.slack + 6) * c / n * (1.0 + 2.0**-20)

@@ -246,7 +246,7 @@ def _of_last_stage(
 PMT_MOMENTS = Backend(plan_pmt, release_pmt, estimate_pmt, people=True)
 
 
-# -- Backend of ``dp_moments``: the noisy second-moment matrix of (1, x) as a release of its own.
+# -- Backend of ``dp_moments``: the noisy second-moment matrix of (1, x) as a separate release.
 
 
 _MOMENTS_STEP = "second moments"

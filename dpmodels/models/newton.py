@@ -145,7 +145,7 @@ def mapped_sums(
     root = TOP / math.sqrt(loss.curvature * rows.radius * rows.reach)
     with np.errstate(all="ignore"):
         for X, y, w in mapped_blocks:
-            # each row by itself: its integers do not depend on its place
+            # each row separately: its integers do not depend on its position
             eta = mapped(theta[None], X)[0]
             if base is not None:
                 eta = _predictor(base, X, eta)
@@ -207,7 +207,7 @@ def grain(rows: WorkingRows, loss: Loss) -> float:
     """Return the step of a row's gradient: a power of two, 2^-64 of its bound or more.
 
     A sum over n rows is off by less than ``2^-63 n sqrt(p) B score``; half of the tolerance, which
-    pays for rounding, is at least :func:`rounding_error`.
+    allows for rounding, is at least :func:`rounding_error`.
     """
     return 2.0 ** (math.ceil(math.log2(rows.radius * loss.score)) - 64)
 
@@ -304,13 +304,13 @@ class Minimum:
     # Whether the gradient norm is at most half the tolerance. False only where floats allow no
     # better point: theta is the best then, and is released like any other.
     certified: bool
-    evaluations: int  # Of F and its derivatives, on kept rows or by a pass
+    evaluations: int  # Number of evaluations of F and its derivatives
 
 
 def evaluate(
     blocks: Iterable[Array], rows: WorkingRows, loss: Loss, theta: Array
 ) -> tuple[float, Array, Array]:
-    """Return (sum of losses, its gradient, its Hessian) at ``theta``: one pass."""
+    """Return (sum of losses, its gradient, its Hessian) at ``theta``; reads the rows once."""
     return _sums((rows.apply(block) for block in blocks), loss, theta, True)
 
 
@@ -348,9 +348,10 @@ def minimise(
     tol: float, *, n: int, passes: int = 1, skim: Callable[[], object] | None = None,
     sums: Callable[..., Sums] | None = None,
 ) -> Minimum:  # fmt: skip
-    """Minimise F until ``|grad F| <= tol / 2`` (the other half pays for rounding).
+    """Minimise F until ``|grad F| <= tol / 2`` (the other half allows for rounding).
 
-    A step is accepted if F falls by a part of what Newton promises (Armijo), or if the gradient
+    ``F(theta) = sum of losses + (lam/2) |theta|^2 + tilt'theta``. A step is accepted if F falls by
+    a part of the decrease that the quadratic model predicts (Armijo), or if the gradient
     norm falls below nine tenths of the smallest so far and F does not rise beyond rounding;
     otherwise it is halved. F is strongly convex with a Lipschitz gradient: the iteration converges
     from anywhere, separated classes included (``glm.md``, 4.4).
@@ -358,7 +359,7 @@ def minimise(
     Parameters
     ----------
     blocks : callable
-        Gives a fresh pass over blocks (q, m).
+        Starts a new reading of the rows, in blocks (q, m).
     tilt : (p,) array
         sigma b, the random linear term of objective perturbation, or zero.
     tol : float
@@ -366,11 +367,12 @@ def minimise(
     n : int
         Number of rows: scales what counts as a rise of F beyond rounding, and nothing else.
     passes : int
-        1: the rows are read once and kept. Otherwise the source is read at least so often.
+        1: the rows are read once and stored. Otherwise the source is read at least this often.
     skim : callable, optional
-        Reads the source once and looks at nothing: for planned passes that are left over.
+        Reads the source once and ignores it. The number of readings was announced, so readings
+        that are not needed are made all the same.
     sums : callable, optional
-        ``sums(theta, curved, base)`` is one pass over rows that are not kept.
+        ``sums(theta, curved, base)`` reads the rows once, if they are not stored.
     """
     if passes == 1:
         mapped = (rows.apply(block) for block in blocks())
@@ -724,7 +726,11 @@ def hessian_gamma(a: float, rho: float, alpha: float, B: float) -> float:
 
 
 def tested_rdp(alpha: float, *, rho: float, top: float) -> float:
-    """Return the Renyi curve of a calibrated Hessian sample: order x rho^2/2 up to ``top``."""
+    """Return a bound of the Renyi divergence, at order alpha, of a draw N(theta*, (gamma H)^-1).
+
+    gamma is from :func:`hessian_gamma`. The bound is ``alpha rho^2/2`` for ``2 <= alpha <= top``,
+    that of order 2 below, and infinite above.
+    """
     if alpha > top:
         return math.inf
     return 0.5 * max(alpha, 2.0) * rho * rho

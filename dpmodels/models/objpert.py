@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from dpmodels.notes import Note
 
 
-#: mu of the output noise over rho: it costs 1/800 of rho, and pays for an inexact optimum.
+#: mu of the output noise over rho: it costs 1/800 of rho, and allows for an inexact optimum.
 OUT_RATIO = 0.05
 #: Default shares of mu^2: centres and scales of the columns; noisy information matrix.
 SCALE_SHARE, INFO_SHARE = 0.10, 0.15
@@ -439,7 +439,7 @@ def _information(
     """Release H at the *released* theta; (H, J) where the model may be over-dispersed.
 
     Each is divided by what one row can add (a positive semidefinite matrix of norm at most 1);
-    replacing a row moves it by sqrt(2) at most, in integers exactly; 2^-20 pays for the grid.
+    replacing a row moves it by sqrt(2) at most, in integers exactly; 2^-20 allows for the grid.
     """
     p, loss = len(theta), detail.loss
     # bounds of the Frobenius norms that a row adds to H = sum w l'' x x' and to
@@ -474,7 +474,7 @@ def information_sums(
     with np.errstate(all="ignore"):
         for block in blocks:
             X, y, w = working.apply(block)
-            # each row by itself: its integers do not depend on its place
+            # each row separately: its integers do not depend on its position
             _, first, second = loss.terms(mapped(theta[None], X)[0], y, w)
             weights = (np.sqrt(second), first)
             for total, weight, scale in zip(totals, weights, scales, strict=False):
@@ -541,7 +541,7 @@ def _empty_note(plan: Plan[Any], release: Release, detail: GlmDetail) -> list[No
 
 
 def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
-    """Map the release back to the design's own units."""
+    """Map the release back to the user's units."""
     detail = plan.detail
     design = release.design
     names = design.names

@@ -1,8 +1,8 @@
 """``dp_feols`` and ``dp_fepois``: fixed effects of units from their rows, and random intercepts.
 
 Linear: y and x less their means over the person's own rows. Poisson: given its total a person's
-counts are multinomial with probabilities ``p = softmax(x_t'b)`` over own rows (``panel.md``).
-Both equal dummies for every person, which are never made.
+counts are multinomial with probabilities ``p = softmax(x_t'b)`` over the person's rows
+(``panel.md``). Both equal dummies for every person, which are never made.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class EffectModel(UnitModel):
 
     @property
     def cells(self) -> str:  # type: ignore[override]
-        """Cells of counts; the places of other numbers do not describe variation within people."""
+        """Kind of cells: only counts, as centres of others do not describe variation in people."""
         return "whole" if self.poisson else ""
 
     def dimension(self, rank: int) -> int:
@@ -190,7 +190,8 @@ class _Shares:
         return np.asarray(np.sqrt(FULL * len(u) / np.maximum(s, FULL * len(u))))
 
 
-# -- Random intercepts as local expansions: quasi-demeaning by own rows at released variances.
+# -- Random intercepts as local expansions: quasi-demeaning by the person's rows at released
+# variances.
 #
 # Three stages, each of released numbers (``panel.md``, 5): least squares by person; three averages
 # of a person's clipped residuals, which give the two variances; generalised least squares at these,
@@ -382,7 +383,7 @@ def pair_means(x: Array, several: npt.NDArray[np.bool_], q: Array) -> Array:
     """Return elements of ``PairMeans``, (3, people), whatever x and q are.
 
     A mean product of pairs passes the mean square in the last bits of floats at most; it is cut to
-    it, so that the claim does not rest on these.
+    it, so that the claim does not depend on these.
     """
     q = end_of_numbers(q, low=0.0) * several
     x = end_of_numbers(x) * several
@@ -446,7 +447,7 @@ class InterceptModel(UnitModel):
         """Release least squares by person and the averages; begin at that fit, with their weights.
 
         **Privacy.** ``mu sqrt(SHARE_OF_FIRST)``-GDP for the passes of the first stage, ``mu
-        sqrt(SHARE_OF_AVERAGES)``-GDP for the averages: one person's three numbers lie in
+        sqrt(SHARE_OF_AVERAGES)``-GDP for the averages: one person's three values are in
         ``PairMeans`` (``panel.md``, 5).
         """
         r = dimension(coordinates.rank, mundlak=self.mundlak)
@@ -492,7 +493,8 @@ def coefficients(coordinates: Coordinates, *, mundlak: bool) -> tuple[Array, Arr
     return out, np.concatenate([a[:1], np.zeros(p - 1), a[1:]])
 
 
-# -- Backends of ``dp_feols`` and ``dp_fepois``: effects of people by own rows, errors by person.
+# -- Backends of ``dp_feols`` and ``dp_fepois``: effects of people by the person's rows, errors by
+# person.
 
 
 #: The release of the passes.
@@ -506,8 +508,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         raise RequestError(f"{verb} adds Gaussian noise: give delta > 0, as in delta=1e-6")
     if request.unit is None:
         raise RequestError(
-            f"{verb} takes the effects of people off by their own rows: name the column in both "
-            f'places, {verb}("y ~ x | id", data, unit="id")'
+            f"{verb} removes person fixed effects, so it protects people. Give the column twice: "
+            f'{verb}("y ~ x | id", data, unit="id")'
         )
     if request.weights is not None or design.offset is not None:
         raise RequestError(f"{verb} takes no weights= and no offset()")

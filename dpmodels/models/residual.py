@@ -79,7 +79,8 @@ def estimate_quantile(plan: Plan[Any], release: Release) -> Estimate:
 QUANTILE = Backend(plan_quantile, release, estimate_quantile, people=True)
 
 
-# -- A user's loss of the residual as a table: the user's functions never see a private row.
+# -- A user's loss of the residual as a table: the user's functions are never evaluated at a private
+# row.
 #
 # psi and omega are evaluated on a public grid over all residuals that the declared response can
 # have, and interpolated. So a function that mixed its rows, raised, or kept them could do no harm:

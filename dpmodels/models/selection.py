@@ -110,7 +110,7 @@ def _runs(kind: str, mean: float, u: float) -> int:
 class _Paid:
     """Stands for the budget while candidates run: the choice was charged as a whole.
 
-    A charge a run would also tell how many there were, which the proof needs to be secret.
+    A charge per run would also reveal the number of runs, which the proof needs to be secret.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def _run(candidate: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
 def _best(plan: Choice, ask: Ask) -> tuple[Any, _Paid]:
     """Run random candidates, as many as the coins say; return the output of the best score.
 
-    With it whether a run was seeded: then nothing is promised, and which of them ran is told too.
+    With it whether a run was seeded: then nothing is promised, and which of them ran is shown too.
     """
     raw = ask.raw(own_proof("selection"))
     candidates = raw.rows

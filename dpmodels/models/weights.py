@@ -435,8 +435,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
     """Release the clip of weights, the sums, and the products.
 
-    **Privacy.** Unit: one row, or one person; replace-one, their number public. Every query is one
-    of the prover; T is a released number.
+    **Privacy.** Unit: one row, or one person; one unit is replaced, the number of units is public.
+    Every query is one of the prover; T is a released number.
     """
     detail, n = plan.detail, plan.public_n
     people = plan.request.by_person

@@ -42,7 +42,7 @@ from dpmodels.privacy.mechanisms import (
 )
 from dpmodels.units import column_of, named
 
-#: Slack of the comparisons of mu. The noise is rounded up by one part in 1e9, which pays for it.
+#: Slack of the comparisons of mu. The noise is rounded up by one part in 1e9, which covers it.
 _SLACK = 1.0 + 1e-9
 #: Slack of sums of eps and of delta: the last digits of shares. The caps are set with room for it.
 _DIGITS = 1.0 + 1e-12
@@ -222,8 +222,9 @@ class Account:
     def admit(self, guarantee: Guarantee) -> tuple[Account, Entry]:
         """Return the account after the call, and the entry it was charged with.
 
-        Raises ``BudgetExceededError`` if no proved description of the call fits. Of those that
-        fit, the one that leaves most is charged: that is a choice made of public numbers.
+        Raises ``BudgetExceededError`` if no proved description of the call fits. Among those
+        that fit, the one that leaves the largest remainder is charged. This choice depends on
+        public numbers alone.
         """
         entries = entries_of(guarantee, self.relation, self.unit)
         rules = [self.rule]

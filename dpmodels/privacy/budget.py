@@ -44,12 +44,12 @@ class Ledger(Shown):
 
     Privacy
     -------
-    A function of the plan and of outputs that were paid for.
+    A function of the plan and of charged outputs.
     """
 
     call: str  # The call as printed, ``dp_ols("y ~ x", method="eptr")``. Public.
     guarantee: Guarantee
-    # Step name -> outcome ("reply", "NO REPLY"): an output, paid for.
+    # Step name -> outcome ("reply", "NO REPLY"): a charged output.
     notes: Mapping[str, str] = field(default_factory=dict)
     public: str = ""  # Public inputs that were not charged
 
@@ -174,8 +174,8 @@ class Budget(Shown):
         were restored, or two copies of one ledger were charged, nobody can know: the answers that
         the file does not list were given all the same, and the promise is the file's (eps, delta)
         and theirs together. Charge the lost calls again (``budget.charge``), or count them as a
-        budget of their own. A file with two names (a hard link, a mount of the file itself) is
-        refused: mount the folder.
+        separate budget. A file with two names (a hard link, a mount of the file itself) is refused:
+        mount the folder.
         """
         typed = {
             "eps": eps,
@@ -259,8 +259,8 @@ class Budget(Shown):
         Notes
         -----
         **Privacy.** A call that :meth:`stopped` before it released anything is charged already: the
-        same call, of the same guarantee, takes that charge up, once: in the process that paid, and
-        if the ledger still has the charge.
+        same call, of the same guarantee, takes that charge up, once: in the process that charged
+        it, and if the ledger still has the charge.
         """
         with _LOCK:
             mine = (os.getpid(), str(call), guarantee)
@@ -304,7 +304,7 @@ class Budget(Shown):
         return tuple(self._store.append([name for name, _ in listed], [g for _, g in listed]))
 
     def note(self, charge: Charge | int, step: str, text: str) -> None:
-        """Record the outcome of a step ("reply", "NO REPLY"): an output that was paid for."""
+        """Record the outcome of a step ("reply", "NO REPLY"): a charged output."""
         number = charge.number if isinstance(charge, Charge) else int(charge)
         self._store.note(number, str(step), str(text))
 
@@ -678,7 +678,7 @@ def _sums_and_composition(budget: Budget) -> list[Row]:
 
 
 def left_texts(account: Account) -> tuple[str, str]:
-    """Return the remainder in the units of the rule, and the Gaussian call that it pays for."""
+    """Return the remainder in the units of the rule, and the largest Gaussian call within it."""
     left = account.remaining()
     if account.rule == "basic" or account.calls == 0:
         return _pair4(left.eps, left.delta), ""

@@ -459,8 +459,8 @@ class Guarantee:
     # {"replace", "add-remove"} or None: relation the mechanisms are stated for, if not
     # ``relation``: the curve is then converted.
     proved: str | None = None
-    # Cap and pay: the steps of one row, which are run; ``steps`` then holds their cost for ``most``
-    # rows. Empty: ``steps`` are run.
+    # Group privacy: the steps of one row, which are run; ``steps`` then holds their cost for
+    # ``most`` rows. Empty: ``steps`` are run.
     inner: tuple[Step, ...] = field(default=(), compare=False)
     most: int = 0
     row_pair: tuple[float, float] | None = None  # (eps, delta) of the composition of ``inner``

@@ -129,7 +129,10 @@ def new_account(
 def admit_all(
     account: Account, guarantees: Sequence[Guarantee]
 ) -> tuple[Account, list[tuple[Guarantee, Entry]]]:
-    """Admit calls one after the other; raises before anything is stored."""
+    """Check and enter several charges one after the other.
+
+    Raises before anything is stored if one of them exceeds the budget.
+    """
     entries = []
     for guarantee in guarantees:
         account, entry = account.admit(guarantee)

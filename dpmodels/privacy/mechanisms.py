@@ -482,7 +482,7 @@ def mechanism_from_dict(saved: dict[str, Any]) -> Mechanism:
 # -- A step: one declared mechanism of a plan, under the name the ledger prints
 
 
-#: Kind of the steps that buy ranges, as the ledger prints it.
+#: Kind of the steps that estimate ranges, as the ledger prints it.
 BOUGHT = "stability histogram"
 
 
@@ -508,7 +508,7 @@ class Step:
         return replace(self, share=(self.share or 0.0) * share)
 
 
-# -- Cap and pay: what a proof for one row comes to for a person of at most m rows.
+# -- Group privacy: what a proof for one row comes to for a person of at most m rows.
 #
 # Rules and proofs: ``units.md``, 7. A call keeps m rows a person (fewer are filled up), and
 # its row-level steps are charged as the group of m rows that one person is.
@@ -554,18 +554,19 @@ def is_gaussian(steps: Sequence[Step]) -> bool:
 def charged(
     steps: Sequence[Step], m: int, row: tuple[float, float], *, by_pair: bool = False
 ) -> tuple[Step, ...]:
-    """Return the steps that a person of m rows is charged with.
+    """Return the steps that are charged for a person with m rows.
 
     Parameters
     ----------
     steps : sequence of Step
         Steps of the call, for one row replaced.
     m : int
-        Rows that each person keeps.
+        Largest number of rows of a person that are used.
     row : (eps, delta)
         Guarantee of all steps together, for one row.
     by_pair : bool
-        Whether to charge one step by ``row``, as the steps are stated for another relation.
+        Whether to convert the total (eps, delta) of one row (``row``) instead. This is for steps
+        that were proved for another neighbour relation and cannot be scaled one by one.
     """
     if is_gaussian(steps) and not by_pair:
         return tuple(

@@ -333,7 +333,7 @@ def gaussians(variances: Sequence[Fraction], sizes: Sequence[int]) -> Integers:
 def _accepted(targets: Sequence[_Target], table: _Table, of: Index) -> tuple[Index, Integers]:
     """Propose one discrete Gaussian per entry of ``of``; return the accepted ones, in order.
 
-    An entry is the place of a variance in ``targets`` (and of its constants in ``table``). The
+    An entry is the index of a variance in ``targets`` (and of its constants in ``table``). The
     rejection sampler proposes a discrete Laplace and accepts it with the ratio of both.
     """
     words = _words(len(of))

@@ -45,7 +45,8 @@ class Drawn:
     Which steps were drawn follows from released numbers.
     """
 
-    # Step -> part of its mu^2 that was drawn: 1, 0, or between of a step that pays for others.
+    # Step -> part of its mu^2 that was drawn: 1, 0, or between of a step within whose share others
+    # are drawn.
     parts: Mapping[str, float]
     no_reply: tuple[str, ...] = ()  # Coins that gave no reply
 

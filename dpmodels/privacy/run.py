@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dpmodels.notes import Note
     from dpmodels.privacy.composition import Guarantee
 
-#: Every noise scale is rounded up by this factor: it pays for root finders and for the lattice.
+#: Every noise scale is rounded up by this factor: it allows for root finders and for the lattice.
 ROUND_UP = 1.0 + 1e-9
 #: int64, or Python integers where these do not hold them.
 Integers = npt.NDArray[Any]
@@ -65,7 +65,7 @@ def tail_margin(sd: float, p: float) -> float:
     Parameters
     ----------
     sd : float
-        ``sensitivity / mu``, in the statistic's own units.
+        ``sensitivity / mu``, in the units of the statistic.
 
     Notes
     -----
@@ -80,7 +80,8 @@ def tail_margin(sd: float, p: float) -> float:
 def stability_threshold(sd: float, failure: float, k: int = 1, most: int = 0) -> float:
     """Return the threshold that bins of one unit alone pass with probability ``failure`` at most.
 
-    Of k histograms, of which a row is in one bin each: ``1 + t``, t the margin of each of k bins. A
+    For k histograms, with a row in one bin of each, it is ``1 + t``, t the margin of each of k
+    bins. A
     person with t bins of a histogram, at most ``most``, has 1/sqrt t in each: the largest over t
     (``levels.md``, claims 1 and 2).
     """
@@ -150,7 +151,7 @@ def _on_grid(value: npt.ArrayLike, grid: float) -> npt.NDArray[Any]:
 
 
 def _groups(sds: Array) -> tuple[list[float], npt.NDArray[np.intp], list[int]]:
-    """Return the values of sds, ascending, the places that have them, group by group, and sizes.
+    """Return the values of sds, ascending, the indices that have them, group by group, and sizes.
 
     Entries come in long runs of one value: only their first ones are looked at.
     """
@@ -199,7 +200,7 @@ class Run:
         if len(self._open) != len(listed):
             raise PrivacyBugError("two steps of a plan have the same name")
         self._drawn = 0
-        #: mu^2 left of steps that pay for others; those others, by the step that pays.
+        #: mu^2 left of steps within whose share others are drawn; those others, by this step.
         self._left: dict[str, float] = {}
         self._paid: dict[str, str] = {}
         self.noise = noise
@@ -215,7 +216,7 @@ class Run:
 
     @property
     def drawn_whole(self) -> tuple[str, ...]:
-        """Names of the steps of the plan that were drawn and did not pay for others."""
+        """Names of the steps of the plan that were drawn themselves."""
         names = (step.name for step in self._listed)
         return tuple(name for name in names if name not in self._open and name not in self._left)
 
@@ -225,10 +226,10 @@ class Run:
         return not self._drawn
 
     def pay(self, name: str, steps: Iterable[Step]) -> None:
-        """Open steps that a planned step pays for: their mu^2 is subtracted from its remainder.
+        """Start steps within the share of a planned step, and subtract their mu^2 from it.
 
         Sizes may depend on what was released before, never on rows: all are Gaussian, and the sum
-        of their mu^2 is at most that of the step that pays, whatever the path (theory.md, 4).
+        of their mu^2 is at most that of the planned step, on every path (theory.md, 4).
         """
         with self._lock:
             self._check_open(name)
@@ -248,7 +249,7 @@ class Run:
                     raise PrivacyBugError(f"step {step.name!r} cannot be paid for by {name!r}")
                 names.add(step.name)
             cost = math.fsum(s.mechanism.mu**2 for s in listed if isinstance(s.mechanism, Gaussian))
-            # what sums of floats lose, ROUND_UP of the noise pays for
+            # the rounding of sums of floats is covered by ROUND_UP of the noise
             if cost > self._left[name] * (1.0 + _SHARES_SLACK):
                 raise PrivacyBugError(f"step {name!r} has less left than that")
             self._left[name] = max(self._left[name] - cost, 0.0)
@@ -331,7 +332,7 @@ class Run:
         weights : array broadcastable to ``value``
             Entry j gets noise of sd ``sensitivity / (mu * weights_j)``.
         unit : float
-            Size of a lattice step in the statistic's own units.
+            Size of a lattice step in the units of the statistic.
         """
         mu = self._take(name, Gaussian).mu
         flat, shape = _ints(value)
@@ -364,7 +365,7 @@ class Run:
         ``masses``: what each entry adds to its bin, in steps of 2^-20; None: 1.
 
         Which bins there are is private: only what passes the threshold leaves (stability
-        histogram; the failure of the step pays for bins of one unit).
+        histogram; the failure of the step covers bins of one unit).
         """
         keys, place, counts = np.unique(bins, return_inverse=True, return_counts=True)
         if masses is None:
@@ -382,7 +383,7 @@ class Run:
         """Release a real vector: rounded to a public grid of 2^-30 sensitivity, then as above.
 
         ``sensitivity`` must already contain the float allowance of the statistic (2^-20 of it
-        pays for the rounding).
+        allows for the rounding).
         """
         grid = sensitivity * 2.0**-30
         return self.gaussian(name, _on_grid(value, grid), 2.0**30, unit=grid)
@@ -409,7 +410,7 @@ class Run:
         weights : array broadcastable to ``value``
             Entry j gets noise of scale ``sensitivity_l1 / (eps * weights_j)``.
         unit : float
-            Size of a lattice step in the statistic's own units.
+            Size of a lattice step in the units of the statistic.
         whole : bool
             The noise keeps to the lattice of the value (the geometric mechanism); else the lattice
             is refined, and the noise looks continuous.
@@ -457,7 +458,7 @@ class Run:
 
         Notes
         -----
-        Cutting is a map with slope at most 1, so the sensitivity stays. ``ROUND_UP`` pays for the
+        Cutting is a map with slope at most 1, so the sensitivity stays. ``ROUND_UP`` allows for the
         relative error of the weights (theory.md of ``models/table``, 2.1).
         """
         eps = self._take(name, Pure).eps
@@ -480,7 +481,7 @@ class Run:
     ) -> npt.NDArray[np.float64]:
         """Release a real vector with Laplace noise; rounded to a public grid first.
 
-        ``sensitivity_l1`` must already contain the float allowance (2^-20 of it pays for the
+        ``sensitivity_l1`` must already contain the float allowance (2^-20 of it allows for the
         rounding of all entries: the grid is 2^-30 of it over the next power of two of the length).
         """
         bits = 30 + max(1, np.asarray(value).size).bit_length()
@@ -561,7 +562,7 @@ class Run:
     def inner_normals(self, name: str, size: int) -> npt.NDArray[np.float64]:
         """Draw float standard normals that a mechanism uses *inside* (they are not its output).
 
-        For mechanisms with a proof of their own, stated by the step: objective perturbation,
+        For mechanisms with their own proof, stated by the step: objective perturbation,
         posterior sampling. The guarantee must carry ``FLOAT_NOTE``.
         """
         return self.inner_source(name).normals(size)
@@ -570,14 +571,17 @@ class Run:
         self, name: str, size: int,
         function: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
     ) -> npt.NDArray[np.float64]:  # fmt: skip
-        """Return the vector that a mechanism makes of such normals, where later steps rest on it.
+        """Return the vector that a mechanism computes from such normals, if later steps use it.
 
-        As :meth:`inner_normals`: a replay returns the same vector, not the same normals.
+        As in :meth:`inner_normals`, but a replay returns the same vector, not the same normals.
         """
         return function(self.inner_normals(name, size))
 
     def inner_source(self, name: str) -> NoiseSource:
-        """Return the noise source itself, for the inside of one mechanism with its own proof."""
+        """Return the noise source, for a mechanism that draws its own noise and has its own proof.
+
+        The planned step counts as drawn. The guarantee must carry ``FLOAT_NOTE``.
+        """
         self._take(name, (Gaussian, Profile, RDP, Approximate))
         self.float_note = True
         return self.noise
@@ -675,7 +679,7 @@ class Run:
         the grid: where it is large, the float sum of the two would jump by more than the noise.
 
         The grid is 2^-50 of the noise, so at most 2^-20 of the sensitivity for up to 2^20 entries
-        as long as the noise is below 2^20 sensitivities; noise wider by 2^-20 pays for the
+        as long as the noise is below 2^20 sensitivities; noise wider by 2^-20 allows for the
         rounding.
         """
         self._take(name, Approximate)
@@ -692,7 +696,7 @@ class Run:
         return np.array(flat).reshape(k.shape)
 
 
-# -- Releases that are no query: each has a proof of its own, by name.
+# -- Releases that are no query: each has its own proof, by name.
 #
 # The prover (:mod:`dpmodels.proof.prove`) knows sums of clipped units and lemmas about them.
 # Releases that are tested, sampled, perturbed or drawn otherwise are listed here: one entry per

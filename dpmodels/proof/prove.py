@@ -1,4 +1,4 @@
-"""The prover: how far one unit can move a statistic. The one place that decides a sensitivity.
+"""The prover: how far one unit can move a statistic. The only module that decides a sensitivity.
 
 Every line is a paragraph of ``theory.md`` (1.8); corners of the clip sets attain it in
 ``tests/privacy/test_queries.py``. Lattice factors are left out: the radius of a set is 1, or what
@@ -125,7 +125,7 @@ def _one_sided(relation: str) -> float:
 
 def _eigenvalue_on_grid(relation: str, norm: str, square: float) -> float:
     """Return the sensitivity of a released least eigenvalue."""
-    # The same at a small dimension, where 2^-20 pays for floats too; ``factor`` is that of the
+    # The same at a small dimension, where 2^-20 allows for floats too; ``factor`` is that of the
     # relation. Under replace-one a removal and an addition are charged each
     # (``privacy/one_sided.md``, 1).
     return square * GRID * _one_sided(relation)
@@ -217,7 +217,7 @@ LEMMAS: dict[str, Lemma] = {
 }  # fmt: skip
 
 
-# -- The prover: how far one unit can move a statistic. The one place that decides a sensitivity.
+# -- The prover: how far one unit can move a statistic. The only module that decides a sensitivity.
 
 
 # -- Sensitivities of second-moment queries (statements and proofs: ``theory.md``, section 1)
@@ -606,7 +606,7 @@ def _of_clusters(s: ClusterGram, relation: str, norm: Norm) -> float:
 def _totals(s: ClusterTotals, relation: str, norm: Norm) -> float:
     """Return the sensitivity of totals: two pulled sums by C each, in one stratum or in two.
 
-    Of a person in several clusters the moves add up to C (with the slack of each) twice.
+    For a person in several clusters the changes sum to twice C (with the slack of each part).
     """
     if norm == "l1":
         return _no_proof(s, relation, norm)

@@ -1,8 +1,8 @@
 """Clip sets: the contributions that one unit (a row or a person) may add to a sum, in integers.
 
-A set knows no data. Lattice steps: 2^20 a radius (``STEPS``). ``holds`` decides in exact integers
-and ``corners`` draws elements at which the largest distances are reached: both are for audits and
-tests, the prover (:mod:`dpmodels.proof.prove`) reads the fields only.
+A set contains no data. Lattice steps: 2^20 a radius (``STEPS``). ``holds`` decides in exact
+integers and ``corners`` draws elements at which the largest distances are reached: both are for
+audits and tests, the prover (:mod:`dpmodels.proof.prove`) reads the fields only.
 """
 
 from __future__ import annotations
@@ -352,7 +352,7 @@ def diagonal_first(k: int) -> Places:
 
 
 def symmetric(k: int, entries: npt.NDArray[Any], places: Places) -> npt.NDArray[Any]:
-    """Return the symmetric (k, k) matrix with these entries at these places."""
+    """Return the symmetric (k, k) matrix with these entries at these indices."""
     out = np.empty((k, k), dtype=entries.dtype)
     out[places] = entries
     out.T[places] = entries
@@ -430,7 +430,7 @@ def ls_bound(rx: float, ry: float, rho: float) -> float:
 def float_allowance(p: int, n: int) -> float:
     """Return the relative allowance for float eigenvalues and solves, and for rounding to a grid.
 
-    2^-20 pays for the public grid of the release; 32 p^2 n 2^-53 covers backward errors of the
+    2^-20 allows for the public grid of the release; 32 p^2 n 2^-53 covers backward errors of the
     eigenvalue routine and of the solve (the constant 32 is a conjecture, about ten times what a
     search over random and graded matrices showed).
     """

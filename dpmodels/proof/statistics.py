@@ -149,7 +149,8 @@ class Gram:
     def _layout(self, norm: Norm) -> tuple[Places, float]:
         """Return the positions of the entries, and the weight of those off the diagonal.
 
-        Of svec (noise of half the variance off the diagonal), or the upper triangle row by row.
+        They are those of svec (half the noise variance off the diagonal), or of the upper triangle
+        row by row.
         """
         if norm == "l2" and not self.entries:
             return diagonal_first(self.dim), _ROOT2
@@ -551,7 +552,7 @@ class RankOne:
     """Matrices and scores of a scoring pass, jointly.
 
     Every matrix part of a row is a multiple of ``e e'``, at most its radius squared, and the score
-    a multiple of the same unit vector e, at most ``clip`` long. Of people each part is by itself.
+    a multiple of the same unit vector e, at most ``clip`` long. For people each part is separate.
     """
 
     r: int  # Dimension

@@ -227,8 +227,8 @@ class JointTests(Held):
     def zvalues(self) -> pd.Series[float]:
         """Return the normal (or t) quantiles of the p-values, with the sign of the estimate.
 
-        Without a bound on the bias that is estimate over standard error, with one less. NaN where
-        a coefficient is not determined at this budget.
+        Without a bias bound this is the estimate over its standard error. With one it is smaller.
+        NaN where a coefficient is not determined at this budget.
         """
         est = self._record.estimate
         return inference.series(inference.statistics(est), est.names, "zvalues")
@@ -245,17 +245,17 @@ class JointTests(Held):
         Parameters
         ----------
         hypothesis : str, list of str, array or (array, values)
-            ``"region"`` (all coefficients of a term), ``"age = 0, bmi = 2*children"``, names, or
-            a matrix with a column a coefficient.
+            ``"region"`` (all coefficients of a term), ``"age = 0, bmi = 2*children"``, names, or a
+            matrix with one column per coefficient.
         use_f : bool
-            Report ``chi2 / df``. (Not the difference of residual sums of squares, whose noise F
-            does not know.)
+            Report ``chi2 / df``. (It is not the difference of residual sums of squares, whose noise
+            an F test ignores.)
         **other
-            ``scalar=`` of statsmodels is taken and changes nothing.
+            ``scalar=`` of statsmodels is accepted and has no effect.
 
         Privacy
         -------
-        Post-processing: costs nothing. V holds the noise; where the fit has a bias bound the
+        Post-processing: costs nothing. V includes the noise; where the fit has a bias bound the
         reference is noncentral chi2 and the p-value the largest that the bound allows.
         """
         unknown = [name for name in other if name != "scalar"]
@@ -361,20 +361,20 @@ class Means(Held):
             Factors: ``"gender"``, ``"gender * region"``, ``"~ gender | region"`` (by region).
             ``.pairs()`` of the result compares them, within each level of ``by``.
         by : str or list of str, optional
-            What stands behind ``|`` in a formula.
+            The part after ``|`` in a formula.
         at : mapping, optional
-            Values of other variables: ``{"age": 40}``. Numbers that are not named are held at
-            their released centre (of a fit by scoring), else at the middle of their public range,
-            or at released means (``over=``); other factors get equal weights.
+            Values of other variables: ``{"age": 40}``. Other numeric variables are set to their
+            released centre (of a fit by scoring), otherwise to the middle of their public range, or
+            to released means (``over=``). Other factors get equal weights.
         over : fit of ``dp_mean`` or ``dp_moments``, mapping or table, optional
-            Released means to hold numbers at; their own errors are not in the intervals, which are
-            conditional on the grid. A mapping or public rows do as well.
+            Released means for numeric variables. Their errors are not in the intervals, which are
+            conditional on the grid. A mapping or public rows can be given instead.
         adjust : {"none", "bonferroni", "holm", "tukey"}, optional
             Of p-values and intervals for several of them (holm: p-values; intervals are then
             Bonferroni's). Default: none for means, "tukey" for ``.pairs()``.
         what : {"mean", "link"}
             For models with a link; also called ``type=``, as in R. Means are printed without z and
-            P: those would be of the link scale. ``.pairs()`` tests differences.
+            P, which would refer to the link scale. ``.pairs()`` tests differences.
         level : float, optional
 
         Privacy
@@ -411,18 +411,19 @@ class Means(Held):
         Parameters
         ----------
         newdata : table, mapping, or fit of ``dp_mean`` or ``dp_moments``, optional
-            Public rows to average over, or released means to take slopes at. Where slopes are the
-            same everywhere (a linear predictor without interactions) none is needed. A fit keeps no
-            rows, and an average over private rows would be a release that nobody paid for:
-            ``dp_moments`` releases means.
+            Public rows to average over, or released means to take slopes at. If slopes are the same
+            everywhere (a linear predictor without interactions) none is needed. A fit contains no
+            rows, and an average over private rows would be an uncharged release: ``dp_moments``
+            releases means.
         variables : str or list of str, optional
-            Default: every number of the right side; of a factor, differences from its first level.
+            Default: every variable of the right side. For a factor the result is differences from
+            its first level.
         by : str or list of str, optional
             Averages within the values of these columns of ``newdata``.
         level : float, optional
         **paid
             ``eps=, delta=`` (``budget=, seed=``): ``newdata`` is then a private table, and means of
-            its numbers are released first, for a charge of their own; of models without a link.
+            its numeric variables are released first, for a separate charge (models without a link).
 
         Returns
         -------
@@ -432,8 +433,9 @@ class Means(Held):
 
         Privacy
         -------
-        Post-processing of public or released ``newdata``: costs nothing. With ``eps=`` a release of
-        its own: charged (eps, delta) before anything is read, beside what the fit cost.
+        Post-processing of public or released ``newdata``: costs nothing. With ``eps=`` it is a
+        separate release: (eps, delta) is charged before anything is read, in addition to the charge
+        of the fit.
         """
         from dpmodels.results.effects import avg_slopes, charged_means
 
@@ -454,13 +456,13 @@ class Means(Held):
         Parameters
         ----------
         *given
-            ``newdata`` first, then ``variables``; what can only be ``variables`` is taken as such:
-            ``avg_comparisons({"age": 10})``.
+            ``newdata`` first, then ``variables``. An argument that can only be ``variables`` is
+            used so: ``avg_comparisons({"age": 10})``.
         newdata, by, level, **paid
             As in :meth:`avg_slopes`.
         variables : str, list of str or mapping, optional
-            ``{"age": 10}`` (ten more), ``{"age": (20, 60)}`` (from 20 to 60), names (a number: one
-            more; a factor: each level against the first). Default: all.
+            ``{"age": 10}`` (ten more), ``{"age": (20, 60)}`` (from 20 to 60), names (a numeric
+            variable: one more; a factor: each level against the first). Default: all.
 
         Privacy
         -------
@@ -535,16 +537,16 @@ class Predictions(Held):
     def _shrunk(self) -> pd.Series[float]:
         """Return coefficients for predictions; noisy ones are shrunk towards the public guess.
 
-        A posterior mean (``after/theory.md``): about the mean row the level has the variance of the
-        declared range of the response, and the predictors together half of the response's variance.
-        Where the printed errors are small beside that they are the estimates. ``predict``, plots of
-        a term and the estimators of scikit-learn use them; tables with tests keep the estimate that
-        their intervals are about.
+        They are a posterior mean (``after/theory.md``). Its prior gives the level at the mean row
+        the variance of the declared range of the response, and the predictors together half of the
+        response's variance. If the printed errors are small compared with that, the result is close
+        to the estimates. ``predict``, plots of a term and the estimators of scikit-learn use these
+        coefficients. Tables with tests use the estimates, the centres of their intervals.
 
         Returns
         -------
-        Series of length p; the estimates where there is no guess: no constant, no range of the
-        response, no errors, or a link without a scale of its own.
+        Series of length p. It has the estimates if there is no public guess: no constant, no range
+        of the response, no errors, or a link without a scale.
 
         Privacy
         -------
@@ -569,15 +571,15 @@ class Predictions(Held):
     ) -> Any:
         """Predict at new rows, by the coefficients for predictions (``shrunk``).
 
-        Intervals and errors are those of the estimate, whose middle may be another. Warns of cells
-        that are outside the ranges in force, or not a declared level: the rows are the caller's,
-        so that may be said.
+        Intervals and errors are those of the estimate, which may differ from the prediction. Warns
+        of cells outside the ranges or undeclared levels. The rows are the caller's, so a warning
+        reveals nothing.
 
         Parameters
         ----------
         new : DataFrame or mapping of columns
-            Rows with the variables of the formula. There is no default: a fit keeps no rows. Also
-            called ``newdata=`` (R), ``exog=`` (statsmodels), ``X=``.
+            Rows with the variables of the formula. There is no default, as a fit contains no rows.
+            Also called ``newdata=`` (R), ``exog=`` (statsmodels), ``X=``.
         interval : {None, "confidence", "prediction"}
             As ``predict.lm`` in R.
         level : float, optional
@@ -651,16 +653,16 @@ class Updates(Held):
             As in R: ``"~ . - x"``, ``". ~ . + z"``, ``"log(y) ~ ."``; a dot stands for that side of
             the old formula.
         data : table, or a release
-            A fit keeps none, so it is handed over again. A release (``dp_moments``, ``dp_release``)
-            costs nothing more, and takes no eps and delta.
+            It must be given again, as a fit contains no data. A release (``dp_moments``,
+            ``dp_release``) costs nothing more, and takes no eps and delta.
         eps, delta : float
             The guarantee of the new call. There is no default: it is charged on top of the old one.
         **changed
-            Other arguments of the verb; those of the old call stay as they were (not the budget).
+            Other arguments of the verb; the others are those of the old call (except the budget).
 
         Privacy
         -------
-        A release of its own: charged (eps, delta) as the verb says, beside what this fit cost.
+        A separate release: (eps, delta) is charged as for the verb, in addition to this fit.
         """
         return new_release("update")(self, formula, data, eps=eps, delta=delta, **changed)
 
@@ -670,7 +672,7 @@ class NewReleases(Held):
 
     Privacy
     -------
-    Each call is a release of its own, charged before a row is read.
+    Each call is a separate release, charged before a row is read.
     """
 
     __slots__ = ()
@@ -696,7 +698,7 @@ class NewReleases(Held):
         eps, delta : float
             The guarantee of this call. ``delta=0``: pure differential privacy.
         metric : {"auc", "logloss", "rmse"}, optional
-            None: "auc" for events, "rmse" for numbers. "auc" brings ``.roc()`` and
+            None: "auc" for events, "rmse" for numeric responses. "auc" brings ``.roc()`` and
             ``.calibration()``.
         bins : int
             Of the prediction, for the AUC.
@@ -878,8 +880,9 @@ class MomentAnalyses(Held):
         SyntheticTables
             A sequence of frames. Fit each of them, and combine: :func:`dpmodels.combine`. Ordinary
             standard errors of a fit to one table are too small: 95 % intervals cover .77 at most.
-            A release that scales rows into a ball ("ssp", "pmt") weights them, and so do fits to
-            its tables: a warning says so. ``dp_moments(..., method="joint")`` weights no row.
+            A release that scales rows into a ball ("ssp", "pmt") gives extreme rows less weight,
+            and so do fits to its tables, with a warning. ``dp_moments(..., method="joint")``
+            weights no row.
 
         Privacy
         -------

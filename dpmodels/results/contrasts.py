@@ -41,7 +41,7 @@ class Combinations(Result):
     labels: tuple[str, ...]
     # L, effect, sd, bias, error: rows of weights (of a smooth function its gradient), estimates,
     # standard errors without bias (printed), bounds on the bias, and the errors that p and
-    # intervals rest on: these hold both.
+    # intervals use: these contain both.
     L: Array
     effect: Array
     sd: Array
@@ -510,7 +510,7 @@ def predictors(fit: Any, requested: Iterable[Any] = ()) -> list[str]:
 
 
 def range_of(design: Any, name: str) -> tuple[float, float] | None:
-    """Return the public range of a variable, declared or bought; None where it is private."""
+    """Return the public range of a variable, declared or estimated; None where it is private."""
     ends = design.schema[name].interval or interval_of(design, name)
     return None if ends is None else (float(ends[0]), float(ends[1]))
 
@@ -560,7 +560,7 @@ def _axis(fit: Any, name: str, value: Any, is_factor: bool) -> tuple[list[Any], 
         return [0, 1], None
     if is_factor:
         raise RequestError(
-            f"{name!r} is a number: say at which values, emmeans({name!r}, at={{{name!r}: [...]}})"
+            f"{name!r} is numeric: give its values, emmeans({name!r}, at={{{name!r}: [...]}})"
         )
     centre = released_centre(fit, name)
     if centre is not None:

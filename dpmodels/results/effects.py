@@ -80,7 +80,7 @@ def _rows(fit: Any, newdata: Any, needed: list[str], *, constant: bool) -> _Rows
         return _Rows(public_points(fit.design, 1, (1.0, 2.0)), 1, ("The same at every row.",))
     if newdata is None:
         raise RequestError(
-            "this effect differs from row to row, and a fit keeps no rows: give public ones, "
+            "this effect differs from row to row, and a fit contains no rows: give public ones, "
             f"newdata=frame with {', '.join(needed)}, or released means, "
             f"newdata=dp.dp_mean('{' + '.join(needed)} ~ 1', ...)"
         )
@@ -103,7 +103,7 @@ def _rows(fit: Any, newdata: Any, needed: list[str], *, constant: bool) -> _Rows
         tell(
             NotPrivateWarning(
                 f"newdata has {n} rows, as many as the fit was made from. If they are the same, "
-                "this average is a release that nobody paid for: NOT PRIVATE. Use public rows, or "
+                "this average is an uncharged release: NOT PRIVATE. Use public rows, or "
                 "released means"
             )
         )
@@ -192,7 +192,7 @@ def _levels(fit: Any, name: str) -> list[Any]:
 
 
 def _groups(rows: _Rows, by: Any) -> dict[str, Any]:
-    """Return the group's words -> places of its rows."""
+    """Return the group's words -> indices of its rows."""
     if by is None:
         return {"": np.arange(rows.n)}
     names = [by] if isinstance(by, str) else list(by)
@@ -301,7 +301,7 @@ def avg_predictions(fit: Any, newdata: Any, by: Any, variables: Any, level: floa
             _listed_variables(fit, name)
             if value is None and not _is_factor(fit, name):
                 raise RequestError(
-                    f"{name!r} is a number: say at which values, variables={{{name!r}: [...]}}"
+                    f"{name!r} is numeric: give its values, variables={{{name!r}: [...]}}"
                 )
             several = isinstance(value, (list, tuple, np.ndarray))
             values[name] = (
@@ -362,7 +362,7 @@ def _around(fit: Any, rows: _Rows, name: str) -> tuple[dict[str, Any], dict[str,
 
 
 def avg_slopes(fit: Any, newdata: Any, variables: Any, by: Any, level: float) -> Combinations:
-    """Return average slopes of numbers, and differences from the first level of factors."""
+    """Return average slopes of numeric variables, and differences to the first level of factors."""
     checked_errors(fit._record)
     names = _listed_variables(fit, variables)
     constant = by is None and newdata is None and _same_everywhere(fit, names)
@@ -453,7 +453,7 @@ def shrunk(record: Record) -> Array:
     if link is None or link.name not in HANDLED or response is None or est.vcov_privacy is None:
         return b
     ends, V = design.intervals()[:p], inference.covariance(est)
-    # hazards and effects of people have no intercept of their own: no public guess is of them
+    # hazards and effects of people have no intercept: no public guess is of them
     if not np.isfinite(ends).all() or len(b) % p:
         return b
     middle, level, tau2 = prior(link, response, est.stats)
@@ -563,7 +563,7 @@ def predict_quantiles(fit: Any, new: Any, **options: Any) -> Any:
         return regression(fit, new, **options)
     if options["interval"] is not None or options["se_fit"]:
         raise RequestError(
-            "intervals of predictions are given for one quantile: fit tau=0.5, say, by itself"
+            "intervals of predictions are given for one quantile: fit one alone, as in tau=0.5"
         )
     X = np.asarray(fit.design.matrix(new, outside=options["outside"]), dtype=float)
     params = shrunk(fit._record).reshape(len(taus), X.shape[1])
@@ -649,8 +649,8 @@ def confusion_table(fit: Any, new: Any) -> pd.DataFrame:
 
     Privacy
     -------
-    A function of released numbers and of ``new``; on private rows the table would be a release
-    that nobody paid for.
+    A function of released numbers and of ``new``; on private rows the table would be an uncharged
+    release.
     """
     import pandas as pd
 
@@ -663,7 +663,7 @@ def confusion_table(fit: Any, new: Any) -> pd.DataFrame:
     if fit.nobs is not None and fit.nobs == len(new):
         text = (
             f"these are {len(new)} rows, as many as the fit was made from. If they are the same, "
-            "this table is a release that nobody paid for: NOT PRIVATE. Use public rows"
+            "this table is an uncharged release: NOT PRIVATE. Use public rows"
         )
         tell(NotPrivateWarning(text))
     levels = list(fit.design.levels)

@@ -71,8 +71,8 @@ _NOT_RELEASED = {
     **dict.fromkeys(("llf", "aic", "bic"), _LIKELIHOOD),
     "deviance": "dp_glm(..., fit_stats=True) pays for it: fit.stats['deviance'].",
     "null_deviance": "dp_glm(..., fit_stats=True) pays for it: fit.stats['null_deviance'].",
-    "df_resid": "Intervals are normal, or say otherwise; fit.as_statsmodels().df_resid is n less "
-    "the coefficients, where n is public.",
+    "df_resid": "Intervals are normal unless a note says otherwise; fit.as_statsmodels().df_resid "
+    "is n less the coefficients, if n is public.",
     **dict.fromkeys(
         ("get_influence", "outlier_test", "hatvalues", "cooks_distance", "plot_diagnostics"),
         "Influence and residuals are numbers of single rows; no budget makes them private. "
@@ -86,10 +86,10 @@ _NOT_RELEASED = {
         ("check_assumptions", "cox_zph"),
         "Residuals of hazards are one number per row. Compare curves by group: dp.dp_survfit.",
     ),
-    "remove_data": "A fit keeps no data.",
-    "data": "A fit keeps no data.",
-    "exog": "A fit keeps no data.",
-    "endog": "A fit keeps no data.",
+    "remove_data": "A fit contains no data.",
+    "data": "A fit contains no data.",
+    "exog": "A fit contains no data.",
+    "endog": "A fit contains no data.",
 }
 #: Released scalars under the names that other packages have for them.
 _STATS = {
@@ -271,7 +271,7 @@ class Fit(Written, Held, MaketablesPlugin):
 
     @property
     def design(self) -> Any:
-        """The design: columns, intervals in force (bought ones included), row norm. Public."""
+        """The design: columns, intervals in force (estimated ones included), row norm. Public."""
         return self._record.design
 
     @property
@@ -420,8 +420,8 @@ class Fit(Written, Held, MaketablesPlugin):
     def plot(self, ax: Axes | None = None, *, level: float | None = None, **style: Any) -> Axes:
         """Draw the released estimates with their intervals (needs matplotlib).
 
-        Coefficients: inner bar sampling error only, outer bar total. A kind may have a picture of
-        its own: a kernel regression shows its curve, a table its counts.
+        Coefficients: inner bar sampling error only, outer bar total. A kind may have its own
+        picture: a kernel regression shows its curve, a table its counts.
 
         Parameters
         ----------
@@ -429,8 +429,9 @@ class Fit(Written, Held, MaketablesPlugin):
         level : float, optional
             Default: the ``level`` of the fit.
         **style
-            Of coefficients: ``intercept=True`` shows the intercept too, ``scale="standardised"``
-            those of predictors in units of half their range, ``groups=``, ``color=``.
+            For a plot of coefficients: ``intercept=True`` shows the intercept too,
+            ``scale="standardised"`` those of predictors in units of half their range, ``groups=``,
+            ``color=``.
 
         Privacy
         -------
@@ -582,8 +583,8 @@ class Regression(Numbers, JointTests, Means, Predictions, Updates, NewReleases, 
         """Return variance inflation factors, one per coefficient, from the released information.
 
         How many times larger the sampling variance is than if the column were unrelated to the
-        others: in a generalised linear model at the weights of the fit, as R's car has it. Of terms
-        with several columns the generalised factor (Fox and Monette 1992) is given too, as
+        others: in a generalised linear model at the weights of the fit, as R's car has it. For
+        terms with several columns the generalised factor (Fox and Monette 1992) is given too, as
         ``gvif`` with ``df``.
 
         Privacy
@@ -614,7 +615,7 @@ class LinearRegression(Regression):
         name : str
             A coefficient of this fit.
         groups : mapping, optional
-            Label -> terms or columns that are taken together. Default: one group a term.
+            Label -> terms or columns that are taken together. Default: one group per term.
         given : str or list of str
             Terms that the base model has too.
         level : float, optional
@@ -647,7 +648,7 @@ class QuantileRegression(Numbers, JointTests, Means, Predictions, Updates, Fit):
 
 
 class Predictor(Numbers, Predictions, Fit):
-    """Released numbers that predict, by a rule of their own verb."""
+    """Released numbers that predict, by a rule of their verb."""
 
     __slots__ = ()
 
@@ -861,7 +862,7 @@ class SurvivalCurves(Numbers, Fit):
         return self._read_off("risk_table", times)
 
     def survdiff(self) -> Fit:
-        """Return the log-rank test of the groups: :func:`dpmodels.dp_survdiff`, already paid for.
+        """Return the log-rank test of the groups: :func:`dpmodels.dp_survdiff`, already released.
 
         Privacy
         -------

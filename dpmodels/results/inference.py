@@ -1,7 +1,7 @@
-"""Numbers of a fit as pandas tables, how they are written, and joint tests.
+"""Estimates and errors of a fit as pandas tables, their format, and joint tests.
 
-With V_s the sampling part and V_p the privacy part of the covariance (independent, since the
-noise does not depend on the rows), V = V_s + V_p, so total^2 = sampling^2 + privacy^2.
+Let V_s be the sampling part and V_p the privacy part of the covariance. They are independent, as
+the noise does not depend on the rows. Then V = V_s + V_p, so total^2 = sampling^2 + privacy^2.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 KINDS = ("total", "sampling", "privacy")
-#: Level of the interval whose half width :func:`interval_errors` is of.
+#: Level of the interval from which :func:`interval_errors` is computed.
 DECIDES = 0.95
 TIDY = (
     "term",
@@ -63,17 +63,18 @@ def series(values: Array, names: tuple[str, ...], title: str) -> pd.Series[float
     return named
 
 
-#: A combination rests on a coefficient that explains this part of its variance, or more.
+#: A combination depends on a coefficient that explains at least this part of its variance.
 RESTS_ON = 0.1
 
 
 def rests_on_untested(est: Estimate, L: Array) -> npt.NDArray[np.bool_]:
-    """Return which combinations ``L b`` rest on coefficients that are not tested, (k,).
+    """Return which combinations ``L b`` depend on coefficients that are not tested, (k,).
 
-    A coefficient is not tested for a direction that it holds (few rows of a level), and another may
-    hold it too: where level a is the base and rare, every coefficient of its factor does, and
-    ``b - c`` does not. So what counts is the share of the variance of the combination that such a
-    coefficient explains, whichever level is the base: in ``b - c`` next to none.
+    A coefficient is not tested if some direction that involves it is badly determined (for example
+    a level with few rows). Several coefficients can involve this direction: if the base level a is
+    rare, all coefficients of its factor do, but the contrast ``b - c`` does not. So the rule is the
+    share of the variance of the combination that an untested coefficient explains, for any choice
+    of the base. In ``b - c`` it is nearly 0.
     """
     gone = est.untested
     if gone is None or not gone.any():
@@ -104,10 +105,10 @@ def standard_errors(est: Estimate, kind: str = "total") -> Array:
 
 
 def interval_errors(est: Estimate) -> Array:
-    """Return (p,) errors that intervals and p rest on: total, with the allowance for a bias.
+    """Return (p,) half widths of 95 % intervals over 1.96: total errors with the bias allowance.
 
-    The half width of the 95 % interval over that of an unbiased normal (or t) estimate: without
-    a bias bound the total standard error.
+    With a t reference the divisor is its quantile instead of 1.96. Without a bias bound the result
+    is the total standard error.
     """
     se = standard_errors(est)
     if est.bias is None:
@@ -124,20 +125,21 @@ def bias_rule(level: float) -> str:
     return (
         "P and intervals allow for a bias of up to the bound b. Interval: estimate +- c SE, where "
         f"P(|N(b/SE, 1)| <= c) = {share} (c = {two:.2f} for b = 0, about {z_one:.3f} + b/SE for "
-        "b > SE). P: the level at which it touches 0, P(|N(b/SE, 1)| >= |estimate|/SE)."
+        "b > SE). P is P(|N(b/SE, 1)| >= |estimate|/SE): the interval of level 1 - P touches 0."
     )
 
 
 def widened(est: Estimate) -> Array:
-    """Return a covariance whose plain 95 % intervals hold the bias bound of every combination.
+    """Return a covariance with wide enough usual 95 % intervals for every linear combination.
 
-    For packages that know no bias. With b the bounds, k of them above 0, and any t > 0,
+    They are at least as wide as the bias-aware intervals. This is for packages that cannot use a
+    bias bound. With b the bounds, k of them above 0, and any t > 0,
 
         V' = (1 + t) V + (1 + 1/t) (k / z^2) diag(b^2)
 
     has ``z sqrt(l'V'l) >= z sqrt(l'V l) + sum |l_j| b_j >= cv(bias/se) se`` for all l: Cauchy's
-    inequality, and ``(x + y)^2 <= (1 + t) x^2 + (1 + 1/t) y^2``. t makes both parts alike on
-    average.
+    inequality, and ``(x + y)^2 <= (1 + t) x^2 + (1 + 1/t) y^2``. t is chosen so that both parts
+    are about equal on average.
     """
     V = covariance(est)
     if est.bias is None:
@@ -153,7 +155,8 @@ def widened(est: Estimate) -> Array:
 def statistics(est: Estimate) -> Array:
     """Return (p,) adjusted statistics: z (or t) whose two-sided p-value is :func:`p_values`.
 
-    Without a bias bound estimate over standard error; with one less. NaN where untested.
+    Without a bias bound this is the estimate over its standard error. With a bound it is smaller
+    in size. NaN where untested.
     """
     size = _adjusted_sizes(est)
     return np.asarray(np.sign(est.params) * size)
@@ -162,8 +165,8 @@ def statistics(est: Estimate) -> Array:
 def p_values(est: Estimate) -> Array:
     """Return (p,) two-sided p-values, normal reference (t if the method says so).
 
-    The level at which an interval just touches zero, less one: with a bias bound b the largest
-    tail probability ``P(|N(a, 1)| > |estimate|/se)`` over ``|a| <= b / se``.
+    One minus the level of the interval that just touches zero. With a bias bound b this is the
+    largest tail probability ``P(|N(a, 1)| > |estimate|/se)`` over ``|a| <= b / se``.
     """
     from scipy.special import ndtr, stdtr
 
@@ -172,7 +175,7 @@ def p_values(est: Estimate) -> Array:
 
 
 def _adjusted_sizes(est: Estimate) -> Array:
-    """Return (p,) sizes of adjusted statistics; NaN where there is no error, or it is untested."""
+    """Return (p,) absolute adjusted statistics, NaN where there is no error or no test."""
     se = standard_errors(est)
     x = np.full(se.shape, np.nan)
     np.divide(np.abs(est.params), se, out=x, where=se > 0)
@@ -217,9 +220,9 @@ def bound_names(level: float) -> tuple[str, str]:
 def half_width(se: Array, bias: Array | None, level: float, use_t: float | None = None) -> Array:
     """Return half widths of intervals: ``se`` times a quantile, or times ``cv(bias / se)``.
 
-    ``cv(a)`` is the ``level`` quantile of |N(a, 1)|: the interval covers where the true bias is
-    within its bound (Armstrong and Kolesar 2018). Where the reference is t, times the quantile of
-    t over the normal one.
+    ``cv(a)`` is the ``level`` quantile of |N(a, 1)|: the interval covers if the true bias is
+    within its bound (Armstrong and Kolesar 2018). With a t reference the half width is multiplied
+    by the ratio of the t and the normal quantile.
     """
     z = quantile(level, use_t)
     if bias is None:
@@ -256,12 +259,12 @@ def tidy_style(style: str | None = None) -> str:
     Parameters
     ----------
     style : {"python", "r"}, optional
-        ``"python"``: ``std_error``; ``"r"``: ``std.error``, as broom has it. None: nothing is set.
+        ``"python"``: ``std_error``; ``"r"``: ``std.error``, as in broom. None changes nothing.
 
     Returns
     -------
     str
-        What is set. A call of ``tidy(style=)`` or ``glance(style=)`` wins.
+        The style now in force. ``tidy(style=)`` and ``glance(style=)`` have priority over it.
 
     Privacy
     -------
@@ -332,7 +335,7 @@ def glance(record: Record, *, style: str | None) -> pd.DataFrame:
     return styled(pd.DataFrame([row]), style)
 
 
-# -- How numbers look in a report, and which coefficients it shows, in which order, by which names.
+# -- Format of values in a report; which coefficients it shows, in which order, under which names.
 
 
 def tested(cells: Iterable[str], untested: Iterable[bool] | None) -> list[str]:
@@ -395,7 +398,7 @@ def _listed(name: str, names: Any) -> list[str]:
 
 
 def _matches(option: str, entry: str, names: Sequence[str]) -> list[str]:
-    """Return the names an entry stands for: itself, or those that a regular expression finds."""
+    """Return the names that an entry means: itself, or the matches of a regular expression."""
     if entry in names:
         return [entry]
     same = [name for name in names if plain_name(name) == plain_name(entry)]
@@ -445,9 +448,10 @@ def plain_name(name: str) -> str:
 
 
 def schema_labels(*records: Record) -> dict[str, str]:
-    """Return coefficient (and response) -> label, of those whose variables have one in the schema.
+    """Return coefficient (and response) -> label, if its variables have labels in the schema.
 
-    ``sex[T.female]`` is "Sex: female"; other terms keep their form about the labels.
+    ``sex[T.female]`` is "Sex: female". In other terms only the variable names are replaced by
+    labels.
     """
     found: dict[str, str] = {}
     for record in records:
@@ -513,10 +517,12 @@ _WIDE = Layout(width=76, wrap=True)
 
 
 def places_of(record: Record) -> list[tuple[int, ...]]:
-    """Return the places of the coefficients of each column of the design, found by their names.
+    """Return, for each design column, the positions of its coefficients in the coefficient vector.
 
-    A model without an intercept of its own (hazards, effects of people, thresholds) has one fewer;
-    of categories each column has one a level, ``"level:column"``.
+    They are found by name. A model that estimates no intercept (hazards, fixed effects of people,
+    thresholds) has one coefficient fewer, and that column has none. With a categorical response
+    each column has one coefficient per level, ``"level:column"``. If names do not match, column j
+    has position j.
     """
     names, columns = record.estimate.names, record.design.names
     if names[: len(columns)] == columns or not set(columns) - {"Intercept"}:
@@ -531,7 +537,7 @@ def places_of(record: Record) -> list[tuple[int, ...]]:
 
 
 def terms_of(record: Record) -> dict[str, tuple[int, ...]]:
-    """Return term -> places of its coefficients, under its name and that of its factor alone."""
+    """Return term -> positions of its coefficients; a term ``C(g)`` is also under ``g``."""
     at = places_of(record)
     out: dict[str, tuple[int, ...]] = {}
     for term in record.design.terms:
@@ -587,8 +593,8 @@ def _zero_filled(record: Record) -> tuple[Array, Array | None]:
 class JointTest(Result):
     """A joint test of linear hypotheses."""
 
-    # statistic, df, pvalue: chi2, or F if ``use_f``: the quantile of its p-value, so the two say
-    # the same.
+    # statistic, df, pvalue: the statistic is chi2, or F if ``use_f``. It is the quantile that
+    # belongs to the p-value.
     statistic: float
     df: int
     pvalue: float
@@ -651,7 +657,7 @@ def _joint(record: Record, L: Array, q: Array) -> Wald:
     test = replace(test, statistic=test.adjusted)
     if not rests_on_untested(est, L).any():
         return test
-    # not determined at this budget: neither z nor p of a single one, nor of several together
+    # not determined at this budget: no statistic and no P
     return replace(test, statistic=math.nan, pvalue=math.nan)
 
 
@@ -661,7 +667,7 @@ def joint_test(record: Record, typed: Any, *, use_f: bool) -> JointTest:
     test = _joint(record, hypothesis.L, hypothesis.q)
     if test.df < len(hypothesis.L):
         raise RequestError(
-            f"the {len(hypothesis.L)} parts of this hypothesis are {test.df} different ones: drop "
+            f"the {len(hypothesis.L)} restrictions of this hypothesis have rank {test.df}. Drop "
             "those that follow from the others"
         )
     return JointTest(
@@ -726,9 +732,9 @@ def _factors(term: str) -> set[str]:
 
 
 def _later(record: Record, kind: int) -> Mapping[str, list[int]]:
-    """Return term -> coefficients that its test leaves out.
+    """Return, for each term, the coefficients that are set to 0 in its test.
 
-    None (III), those of terms that contain it (II), all after it (I).
+    Type III: none. Type II: those of terms that contain it. Type I: those of all later terms.
     """
     at = places_of(record)
     terms = [
@@ -749,7 +755,7 @@ def _later(record: Record, kind: int) -> Mapping[str, list[int]]:
 
 
 def anova_table(record: Record, kind: int = 3) -> AnovaTable:
-    """Return a Wald test a term."""
+    """Return one Wald test per term."""
     checked_errors(record)
     choice("typ", {1: "1", 2: "2", 3: "3"}.get(kind, kind), ("1", "2", "3"))
     V, _ = _zero_filled(record)

@@ -52,7 +52,8 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
         -------
         DataFrame
             ``term, estimate, conf_low, conf_high, statistic, p_value, bias_bound``: estimate and
-            interval are exp of those of the coefficients; the bias bound is on their own scale.
+            interval are exp of those of the coefficients; the bias bound is on the scale of the
+            coefficients.
 
         Privacy
         -------
@@ -115,7 +116,7 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
             return pd.DataFrame(columns=columns)
         if "concordance" not in self.stats:
             raise RequestError(
-                "this fit released no concordance: ask for it with the fit, "
+                "this fit released no concordance. Request it with the fit, "
                 "dp_coxph(..., concordance=True)"
             )
         C, se = self.stats["concordance"], self.stats["concordance_se"]
@@ -140,7 +141,7 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
         Parameters
         ----------
         data : table
-            Rows of the fit, which keeps none.
+            Rows of the fit, which does not contain them.
         eps, delta : float
             The guarantee of this call.
         transform : {"rank", "identity", "log"}
@@ -162,8 +163,9 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
 
         Privacy
         -------
-        Unit: that of the fit, one row or one person; replace-one, their number public. Charged:
-        (eps, delta), before anything is read; on the rows of the fit it adds to what the fit cost.
+        Unit: that of the fit, one row or one person; one unit is replaced, the number of units is
+        public. Charged: (eps, delta), before anything is read; on the rows of the fit it adds to
+        what the fit cost.
         """
         return new_release("cox_zph")(
             self, data, eps=eps, delta=delta, transform=transform, intervals=intervals, units=units,
@@ -237,7 +239,7 @@ class Effects(Numbers, JointTests, Predictions, Updates, Fit):
         means = [name for name in self._record.estimate.names if name.startswith("mean(")]
         if not means or self._record.call.options.get("re") is None:
             raise RequestError(
-                "hausman() compares effects within and between people, which person means tell: "
+                "hausman() compares effects within and between people, which needs person means: "
                 'dp_feols("y ~ x", data, unit="id", re="id"), with mundlak=True (the default)'
             )
         return inference.joint_test(self._record, [f"{name} = 0" for name in means], use_f=False)
@@ -261,10 +263,10 @@ def hazards(
     """Predict log hazard ratios ("lp"), hazard ratios ("risk") or survival at public times.
 
     All are against a unit whose columns are 0 (R centres at the means of the rows, which are
-    private). Survival is ``exp(-H_0(t) e^{x'b})``, H_0 straight between the breaks, of the row's
-    own stratum: a frame with a column a time; with ``interval=`` or ``se_fit=`` a row a row of
-    ``new`` and a time: ``time, fit, lwr, upr, se_fit``. Intervals are symmetric in
-    ``log(-log S)``, errors those of baseline and coefficients together.
+    private). Survival is ``exp(-H_0(t) e^{x'b})``, H_0 piecewise linear between the breaks, in the
+    row's stratum: a frame with one column per time; with ``interval=`` or ``se_fit=`` a row a row
+    of ``new`` and a time: ``time, fit, lwr, upr, se_fit``. Intervals are symmetric in ``log(-log
+    S)``, errors those of baseline and coefficients together.
     """
     what = "link" if what == "mean" else what
     choice("what", {"link": "lp"}.get(what, what), ("lp", "risk", "survival"))

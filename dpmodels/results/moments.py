@@ -42,7 +42,7 @@ class MomentFacts:
     moments: SecondMoments
     back: Array  # (q, k): columns of the design (response last, then the constant) as functionals
     names: tuple[str, ...]  # Names of the rows of ``back`` without the constant
-    loose: bool  # The constant is a row of its own, no column of the design
+    loose: bool  # The constant is a separate row, no column of the design
     weighted: bool  # Rows may have been scaled down
     # Sums are of people, whose rows may depend on each other: nothing here gives sampling errors.
     people: bool = False
@@ -60,7 +60,7 @@ def moments_of(record: Record) -> MomentFacts:
     people = column_of(record.guarantee.unit) is not None
     if people and (record.guarantee.most or record.call.verb != "dp_moments"):
         raise NotReleasedError(
-            f"these moments are of kept rows of {record.guarantee.unit}: results from them "
+            f"these moments are of several rows of {record.guarantee.unit}: results from them "
             "assume independent rows. Fit the data itself: dp_ols(..., unit=...)"
         )
     design, back = record.design, np.asarray(arrays["released_map"])
@@ -94,7 +94,7 @@ def _facts(record: Record) -> tuple[MomentFacts, Array]:
     """Return the release and its constant."""
     facts = moments_of(record)
     if facts.moments.constant is None:
-        raise NotReleasedError("this release holds no constant: fit it with an intercept")
+        raise NotReleasedError("this release contains no constant: fit it with an intercept")
     return facts, facts.moments.constant
 
 
@@ -115,7 +115,7 @@ def _terms(record: Record, facts: MomentFacts) -> dict[str, list[str]]:
 
 
 def _free(record: Record, facts: MomentFacts, listed: list[str]) -> list[str]:
-    """Leave out columns that follow from the constant and those before them, as one dummy does.
+    """Leave out columns that are combinations of the constant and earlier columns (one dummy).
 
     Looked up at public points, so no noise is in it.
     """
@@ -351,7 +351,7 @@ def information_of(record: Record) -> Array | None:
     return None
 
 
-# -- Gelbach's decomposition of a coefficient of a fit that holds released second moments.
+# -- Gelbach's decomposition of a coefficient of a fit with released second moments.
 
 
 def decomposition(
@@ -409,7 +409,7 @@ def decomposition(
 
 
 def _groups(groups: Any, came: list[str], record: Record) -> dict[str, list[str]]:
-    """Return label -> columns: as typed, else one group a term."""
+    """Return label -> columns: as typed, else one group per term."""
     facts, _ = _facts(record)
     if groups is None:
         terms = {t: [n for n in cols if n in came] for t, cols in _terms(record, facts).items()}

@@ -80,7 +80,7 @@ def coefplot(
         "standardised": each coefficient times half the public range of its column, so that one with
         small units is not flattened by the others.
     groups : "terms" or mapping of str to list of str, optional
-        Panels with scales of their own: one a term, or title -> coefficients. Returns their axes.
+        Panels with separate scales: one a term, or title -> coefficients. Returns their axes.
     term : str, optional
         In place of coefficients the mean as this variable moves over its range, with its band; the
         others are held at the middle of their range or their first level, or as ``at`` says.
@@ -249,7 +249,7 @@ def _panels(
     fit: Fit, groups: Any, *, level: float, color: str | None, labels: Any, scale: str,
     exponentiate: bool,
 ) -> Any:  # fmt: skip
-    """Draw groups of coefficients in panels with scales of their own."""
+    """Draw groups of coefficients in panels with separate scales."""
     import matplotlib.pyplot as plt
 
     every = fit._record.estimate.names

@@ -84,14 +84,14 @@ class Record:
     """Everything a fit keeps."""
 
     call: Call
-    design: Any  # With every interval known (bought ones filled in)
+    design: Any  # With every interval known (estimated ones filled in)
     guarantee: Guarantee
     estimate: Estimate  # Arrays are read-only copies
     n: int | None  # Public number of rows
     # Shares and scales of the plan.
     shares: Mapping[str, float] = field(default_factory=dict)
     scales: Mapping[str, float] = field(default_factory=dict)
-    bought: tuple[str, ...] = ()  # Columns whose range was bought
+    bought: tuple[str, ...] = ()  # Columns whose range was estimated
     why: str = ""  # For a no-reply: which kind of step ended the run
     ended: str = ""  # For a no-reply: the last step that was drawn
     returned: str = ""  # Returned part of the charge as text, empty if nothing went back
@@ -272,7 +272,7 @@ def ledger_of(record: Record) -> Ledger:
 def outcomes(record: Record) -> dict[str, str]:
     """Return the outcome of each step that matters: "reply", "NO REPLY", "returned", "charged".
 
-    All of it is output of the mechanism and paid for. Steps after the one that ended the run
+    All of it is charged output of the mechanism. Steps after the one that ended the run
     are charged although nothing was drawn, or were given back: their absence is an output.
     """
     steps = record.guarantee.steps

@@ -88,7 +88,7 @@ def draws(record: Record, m: Any, prior: Any, seed: Any) -> pd.DataFrame:
     if any(V is None for V in parts):
         raise NotReleasedError(
             "draws need both parts of the covariance, and this method releases one: "
-            "fit.bse_sampling and fit.bse_privacy say which"
+            "see fit.bse_sampling and fit.bse_privacy"
         )
     names, b = list(estimate.names), np.asarray(estimate.params)
     V = np.asarray(parts[0]) + np.asarray(parts[1])

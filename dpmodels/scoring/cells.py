@@ -77,7 +77,7 @@ def scoring_grid(design: Design) -> Grid | None:
 
 
 class _Adding:
-    """The running sums by cell of one pass."""
+    """Running sums by cell of one pass."""
 
     def __init__(self, cells: int, signed: bool) -> None:
         self.by = {name: ByCell(cells) for name in (*MATRICES, "score", "far")}
@@ -88,20 +88,20 @@ class _Adding:
 class _Tables:
     """Public tables of a pass by cell."""
 
-    seen: Array  # (K,): what the model sees of a row without its numbers; NaN in missing cells
-    slopes: Array  # (d,): and what each of its numbers adds
+    seen: Array  # (K,): linear predictor (or residual) without numeric variables; NaN: missing cell
+    slopes: Array  # (d,): its slopes in the numeric variables
     length: Array  # (K,): ``|w|`` in lattice steps of R_H
     # (r, K): lattice vector that information and scores are multiples of: for unweighted rows w
     # itself, in the ball of R_H ...
     zeta: Array
-    kept: Array  # (K,): ... and its length there, before it is rounded.
-    ahead: Array  # (r, K): the same direction at length 2^20: what all other sums are multiples of
+    kept: Array  # (K,): ... and its length in this ball, before rounding.
+    ahead: Array  # (r, K): same direction at length 2^20, of which all other sums are multiples
     cut: Array  # (K,): whether w is beyond the ball
 
 
 @dataclass(frozen=True, eq=False)
 class CellPass:
-    """A scoring pass by cells: the same map of a row, on the lattice of its cell."""
+    """Scoring pass by cells: the map of a row, rounded to multiples of its cell's vector."""
 
     one: ScorePass
     grid: Grid
@@ -135,7 +135,7 @@ class CellPass:
         return _Tables(seen, slopes, length, zeta, shortened, ahead, cut)
 
     def add(self, sums: _Adding, block: Array, cells: Any, chosen: Any) -> None:
-        """Add a block of numbers (d, m) and cells (m,); ``chosen``: rows of meat and spread."""
+        """Add a block of numeric values (d, m) and cells (m,); ``chosen``: rows for the meat."""
         plan, step = self.one.plan, self.one.map.step
         psi, omega, length, norm, cells, chosen = self._rows(block, cells, chosen)
         by = sums.by
@@ -275,33 +275,32 @@ class CellPasses:
         return tuple(cell_pass.pass_sums(exact) for cell_pass, exact in pairs)
 
 
-# -- Deviance, null deviance and what follows from them: one more pass, asked for.
+# -- Deviance, null deviance and the statistics from them: one more pass (``fit_stats=True``).
 #
-# A unit deviance is a Bregman divergence, ``d(y, mu) = 2 (phi(y) - phi(mu) - phi'(mu) (y - mu))``,
-# so
-# the null deviance is ``2 (sum phi(y) - n phi(mean y))``: three sums of bounded numbers, and the
-# number of rows in them, say both (``method.md``, 5.7).
+# A unit deviance is a Bregman divergence, ``d(y, mu) = 2 (phi(y) - phi(mu) - phi'(mu) (y - mu))``.
+# So the null deviance is ``2 (sum phi(y) - n phi(mean y))``. Three sums of bounded values, and the
+# number of their rows, give both (``method.md``, 5.7).
 
 
 @dataclass(frozen=True, eq=False)
 class FitStatistics:
-    """Released sums over whole rows and their noise."""
+    """Released sums over complete rows and their noise."""
 
-    whole: float  # Whole rows
+    whole: float  # Number of complete rows
     sums: Array  # (3,): sums of y, phi(y) less its chord, and d(y, mu)
-    # (4, 3): what one sd of each independent noise, that of the count first, moves the sums by.
+    # (4, 3): change of the sums by one sd of each independent noise, that of the count first.
     lift: Array
     sd: float  # Noise sd of the count
 
 
 @dataclass(frozen=True, eq=False)
 class Deviance:
-    """The public map of a row to its three numbers, at a released fit."""
+    """Public map of a row to three bounded values, at a released fit."""
 
     family: Family
     link: Link
     alpha: float
-    centre: Centre  # Where eta is taken
+    centre: Centre  # State at which eta is evaluated
     # low, width: (3,) arrays; public ranges of y, phi(y) - chord y, d(y, mu).
     low: Array
     width: Array
@@ -366,8 +365,8 @@ class Deviance:
         Privacy
         -------
         The mechanism of the step ``fit statistics``. Integers: a row is rounded towards zero.
-        Of people the mean over a person's whole rows counts, in the convex hull of what one row
-        can be (``units.md``, 8).
+        A person adds the mean over their complete rows, which is in the convex hull of the values
+        of one row (``units.md``, 8).
         """
         three = Box(3, radius=0.5)
         of = ConvexHull(three) if people else three
@@ -427,11 +426,11 @@ class Deviance:
     ) -> dict[str, float]:
         """Return deviances, the pseudo R-squared of deviance, events, and their errors.
 
-        Of privacy, and of what unit deviances beyond their range have lost (``cut``).
+        The errors are those of the noise and of the clipped part of unit deviances (``cut``).
 
-        Of people (each counts once) no AIC: their mean deviance is no likelihood. With an offset
-        the null model has it too, and no sum of the release holds its deviance: neither that nor
-        a pseudo R-squared is given.
+        For people, who each count once, there is no AIC, as their mean deviance is not a
+        likelihood. With an offset the null model has the offset too, and the release does not
+        contain its deviance. Then neither the null deviance nor a pseudo R-squared is given.
         """
         y, convex, deviance = statistics.sums
         of_fit = math.hypot(float(np.linalg.norm(statistics.lift[:, 2])), cut)
@@ -465,7 +464,7 @@ def _in_steps(t: Array, complete: npt.NDArray[np.bool_]) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _StatisticsPass:
-    """The pass of the fit statistics, by row, by cell or by person: a pass, and its job."""
+    """Pass of the fit statistics, by row, by cell or by person, and the job of its tasks."""
 
     deviance: Deviance
     design: Any
@@ -482,7 +481,8 @@ class _StatisticsPass:
     def over(self, blocks: Iterable[Any], _: Any = None) -> npt.NDArray[np.object_]:
         """Return the count and the sums over blocks, in lattice steps. Confidential.
 
-        Of people those with a whole row, and sums of the means of such.
+        With ``of_people`` they are the number of people with a complete row, and sums of the means
+        over such rows.
         """
         total = np.zeros(4, dtype=object)
         with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
 """Estimates of score lengths, the clip, and the excess over the clip.
 
 By released histograms of the lengths of scores in half octaves (``method.md``, 4 and
-8.4). Sees no row.
+8.4). It reads no row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpmodels.scoring import rules
 from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.scoring.passes import Released
 
-# -- How far scores lie beyond the clip, from their released histogram. Sees no row.
+# -- How far scores lie beyond the clip, from their released histogram. It reads no row.
 #
 # ``sum (|s| - C)+`` over units (rows or people) bounds what clipping can have moved the sum of
 # scores, in every direction at once. Half octaves beyond C hold few of them, so their counts are
@@ -111,15 +111,15 @@ def _tail(
 def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
     """Return mean and error of ``sum counts beyond`` by the curve of the tail.
 
-    Of released counts of half octaves of the upper tail, C in the fourth; ``beyond``: what a unit
-    of each adds.
+    ``counts`` are released counts of half octaves of the upper tail, with C in the fourth;
+    ``beyond``: excess that a unit of each adds.
     """
     counts, apart = np.asarray(counts, dtype=float), rules.TAIL_BIN_SDS_OF_PEOPLE
     mean, error, _ = _tail(counts, sd, rules.BULK_TAILS, beyond, apart)
     return mean, error
 
 
-# -- What lies beyond the clip, from the released histogram of a last pass. Sees no row
+# -- Excess over the clip, from the released histogram of a last pass. It reads no row
 
 
 def tail_weight(bins: Array, clip: float, sd: float) -> float:
@@ -195,16 +195,16 @@ class LongScores:
         Parameters
         ----------
         rows : (k, r) array
-            A public row of each group, in w: a level of a factor, an end of a number.
+            A public row of each group, in w: a level of a factor, an end of a numeric variable.
 
         Returns
         -------
         moved : (k, r) array
-            What clipping took from the sum if each of them is twice as long as C.
+            Part of the score sum that was clipped if each of these scores is twice as long as C.
         allowed : (k, r) array
-            The part of it that intervals allow for.
+            The part of ``moved`` that intervals allow for.
         seen : (k,) array
-            Groups with more of them than noise explains, of all k together.
+            Groups with more such scores than noise explains (jointly for all k groups).
         """
         from scipy.special import ndtri
 
@@ -232,15 +232,15 @@ def long_scores(released: Released, plan: PassPlan) -> LongScores:
 
 #: Share of a bin's own octave: its mean over its lower end, uniform in the logarithm.
 _MIDDLE = 1.0 / math.log(2.0)
-# -- What a released histogram of half octaves says
+# -- Statistics of a released histogram of half octaves
 
 
 def clear_bins(counts: Array, sd: float) -> Array:
     """Return a histogram without the bins that are noise.
 
-    Kept are runs of three bins that are clear of the noise, and what adjoins them in runs that
-    stand out a little: of a hundred bins some run reaches four of its own noise sds by chance, but
-    seldom beside the others.
+    The result has the counts in runs of three bins that exceed the noise clearly, and in adjoining
+    runs that exceed it a little. Of a hundred bins some run reaches four of its noise sds by
+    chance, but seldom one next to a clear run.
     """
     runs = np.convolve(counts, np.ones(3), mode="same")
     grown, near_clear = runs > rules.CLEAR_SDS * sd, runs > rules.NEAR_CLEAR_SDS * sd
@@ -261,10 +261,10 @@ def without_rounding(counts: Array) -> Array:
 
 
 def mean_square(counts: Array, sd: float, up_to: float) -> tuple[float, float]:
-    """Return (mean of the numbers below their ``up_to`` quantile, how many there are).
+    """Return (mean of the squares below their ``up_to`` quantile, number of all squares).
 
-    From a histogram of octaves, bin i from ``2^(i - OCTAVE_ZERO)`` on. Where no run is clear of the
-    noise the fullest window of ``HIDDEN_BINS`` bins stands for it.
+    They are from a histogram by octaves, bin i from ``2^(i - OCTAVE_ZERO)`` on. If no run exceeds
+    the noise, the fullest window of ``HIDDEN_BINS`` bins is used.
     """
     clear = clear_bins(counts, sd)
     if not float(clear.sum()) > 0.0:
@@ -280,14 +280,14 @@ def mean_square(counts: Array, sd: float, up_to: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Lengths:
-    """The released histogram of the lengths of scores of one pass."""
+    """Released histogram of the lengths of scores of one pass."""
 
     counts: Array  # (OCTAVES,)
     sd: float  # Noise sd of a count
 
     @functools.cached_property
     def square(self) -> float:
-        """Mean squared length of all units, or the least possible value if no unit is seen."""
+        """Mean squared length of all units, or the least possible value if noise hides all."""
         square, count = mean_square(without_rounding(self.counts), self.sd, rules.SCORE_QUANTILE)
         total = max(float(np.sum(self.counts)), count, 1.0)
         return max(square * count / total, 2.0**-rules.OCTAVE_ZERO)

@@ -1,8 +1,8 @@
 """Errors by cluster, by public numbers: radii, shares, and how stratum means are taken out.
 
-``J = sum_k a_k a_k'``, a_k the sum of the clipped scores of cluster k, pulled into a ball of
+``J = sum_k a_k a_k'``, a_k the sum of the clipped scores of cluster k, scaled into a ball of
 radius B. Rules are public functions of (mu, n, p) and of the number of clusters, which is declared
-or bought (``method.md``, 6).
+or estimated (``method.md``, 6).
 """
 
 from __future__ import annotations
@@ -346,10 +346,10 @@ def radii(
 ) -> Radii:  # fmt: skip
     """Return the radii, by public numbers.
 
-    ``C = sqrt p max(2.5, .12 (mu n)^.45)``; ``B = .25 tau mu n/(4 C)`` (where the noise of J is a
-    quarter of it), between twice the root mean square length of a sum as guessed and twice that
-    of one whose rows are all alike; never below C. In pairs sums are of two units. With more
-    ``noise`` allowed B is larger, up to twice its lower end.
+    ``C = sqrt p max(2.5, .12 (mu n)^.45)``. ``B = .25 tau mu n/(4 C)``, at which the noise of J is
+    a quarter of J. B is at least twice the guessed root mean square length of a cluster's sum, at
+    most twice the length of a sum of equal rows, and never below C. With ``pairs`` a sum is of two
+    units. If more ``noise`` is allowed B is larger, up to twice its lower end.
     """
     m = max(n / max(clusters, 1.0), 1.0)
     tau = 1.0 + icc * (m - 1.0)

@@ -1,7 +1,7 @@
-"""Errors by cluster: one more pass at the final fit, whose scores are added up by cluster.
+"""Errors by cluster: one more pass at the final fit, whose scores are summed by cluster.
 
-``J = sum_k a_k a_k'``, a_k the sum of the clipped scores of cluster k, pulled into a ball of
-radius B. A row that is replaced leaves one cluster and enters another (``theory.md``, 6): the
+``J = sum_k a_k a_k'``, a_k the sum of the clipped scores of cluster k, scaled into a ball of
+radius B. A replaced row leaves one cluster and enters another (``theory.md``, 6): the
 prover knows by how much J moves. Radii are rules (:mod:`dpmodels.scoring.cluster_plan`).
 """
 
@@ -178,7 +178,7 @@ def together(
 
 @dataclass(frozen=True, eq=False)
 class ClusterPasses:
-    """The pass of all chains over rows with labels: a pass of a query, and a job of its tasks."""
+    """Pass of all models over rows with labels: the pass of a query, and the job of its tasks."""
 
     passes: tuple[Any, ...]  # Pass that scores rows, per chain (:class:`Scored`)
     design: Design  # With labels
@@ -349,8 +349,8 @@ def release_clusters(
 def of_means(T: Array, sd: float, units: Sequence[float]) -> Array:
     """Return ``sum_h (T_h T_h' - sd^2 I)/n_h`` over strata of two units or more.
 
-    Of released totals T, without what their noise adds. A stratum of one unit keeps its mean:
-    nothing is taken out of it.
+    It is computed from released totals T, less the part of their noise. The mean of a stratum of
+    one unit is not removed.
     """
     many = np.asarray(units)
     several = many > 1.0
@@ -411,12 +411,13 @@ def parts_of(
 
 
 def within(parts: Array, many: Index, clip: float, slack: float) -> Array:
-    """Return parts as lattice integers, in steps of C/2^20, whose lengths add up to C at most.
+    """Return parts as lattice integers, in steps of C/2^20, with lengths that sum to C at most.
 
-    ``parts`` (r, k) are in steps of ``GRAIN``, ``many`` of each person one after the other. One
-    factor a person, at most 1, then towards zero: a function of the person's own parts. ``slack``
-    is what rounding of a cluster's pulled sum may add to the distance of two of them: each part
-    takes as much of C. A person with too many parts adds nothing.
+    A *part* is the sum of a person's scores in one cluster. ``parts`` (r, k) are in steps of
+    ``GRAIN``, ``many`` of each person one after the other. Each person has one factor, at most 1,
+    and products are rounded towards zero: a function of the person's own parts. ``slack`` is the
+    largest amount that rounding of a cluster's scaled sum adds to the distance of two sums. It is
+    subtracted from C for each part. A person with too many parts adds nothing.
     """
     size = lengths(parts) * rules.GRAIN
     starts = np.cumsum(many) - many
@@ -433,7 +434,7 @@ def within(parts: Array, many: Index, clip: float, slack: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class PeopleByCluster(ClusterPasses):
-    """The pass of all chains over people; ``slack``, of each part, is ``2^-17 sqrt r B``."""
+    """Pass of all models over people; ``slack``, of each part, is ``2^-17 sqrt r B``."""
 
     of_people: ClassVar[bool] = True
 

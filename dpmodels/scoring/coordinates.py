@@ -30,22 +30,21 @@ class Coordinates:
     """``u = W0 (scale * x + shift)`` for the predictors, unit scale for the response."""
 
     unit: UnitScale  # Unit scale of the design, response last
-    W0: Array  # (r, p): r <= p: aliased columns share directions
+    W0: Array  # (r, p); r < p if columns are linearly dependent
     # (p,): coefficients that the design determines, whatever the rows.
     identified: npt.NDArray[np.bool_]
-    # (r,): public fit about which the start looks, for u, in units of the unit response.
+    # (r,): public fit about which the start is fitted, for u, in units of the unit response.
     centre: Array
-    response: float = (
-        rules.RESPONSE_UNIT
-    )  # The start takes the response as ``response (y - u'centre)``
-    # (r,): a with ``a'u = 1`` in every complete row; None: there is none.
+    # The start uses as response ``response (y - u'centre)``.
+    response: float = rules.RESPONSE_UNIT
+    # (r,): a with ``a'u = 1`` in every complete row, or None without a constant.
     constant: Array | None = None
     offset: int | None = None  # Row of the block that the start subtracts from the response
-    # Where numbers lie by released scales, by variable; None: none was asked about.
+    # Where values are, by released scales, by variable; None: none was released.
     ends: Mapping[str, tuple[float, float]] | None = None
     centres: Mapping[str, float] = field(default_factory=dict)  # Released, by variable
-    mean_weight: float = 1.0  # Released mean weight of a row: weights count over it
-    spread: float = 0.0  # Released sd of the unit response, 0 if it was not asked about
+    mean_weight: float = 1.0  # Released mean weight of a row, by which weights are divided
+    spread: float = 0.0  # Released sd of the unit response, 0 if it was not released
 
     @property
     def rank(self) -> int:
@@ -56,7 +55,7 @@ class Coordinates:
     def start(self) -> Array:
         """Return the map of a unit row to ``(u, response (y - u'centre))``, (r + 1, q).
 
-        A unit row is x, what stands aside (offset, weight; the map does not look at it), y.
+        A unit row has x, auxiliary columns (offset, weight; the map ignores them) and y.
         """
         r, p = self.W0.shape
         S = np.zeros((r + 1, len(self.unit.scale)))
@@ -89,10 +88,10 @@ def of_columns(unit: UnitScale, p: int) -> UnitScale:
 def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
     """Return the coordinates of a design whose ranges are all known.
 
-    Where a column's range was bought, the box of its variables is unknown; columns then count as
-    independent and uniform over their own ranges. ``raw``: the response stays in its own units.
+    If a column's range was estimated, the box of its variables is unknown; columns then count as
+    independent and uniform over their ranges. ``raw``: the response stays in the user's units.
 
-    **Privacy.** A function of formula, schema and bought ranges: reads no row. So a design keeps
+    **Privacy.** A function of formula, schema and estimated ranges: reads no row. So a design keeps
     its coordinates.
     """
     key = ("coordinates", raw)
@@ -101,7 +100,7 @@ def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
 
 
 def cached_on(design: Design, key: object, make: Callable[[], Any]) -> Any:
-    """Return a cached function of a design's public numbers, made at its first use."""
+    """Return a cached function of a design's public numbers, computed at its first use."""
     if key not in design.worked_out:
         design.worked_out[key] = make()
     return design.worked_out[key]
@@ -110,9 +109,9 @@ def cached_on(design: Design, key: object, make: Callable[[], Any]) -> Any:
 def of_short_rows(coordinates: Coordinates, design: Design, length: float) -> Coordinates:
     """Return coordinates for rows whose slopes, as unit rows, are no longer than a public length.
 
-    ``E |z|^2 <= length^2``: where the second moments M of the box say more, those of the slopes
-    shrink by one factor c, which leaves a whitening, ``W0 D^{-1}`` of ``D M D``. A longer row stays
-    a row of the fit: the length tells a scale, and no proof rests on it.
+    Then ``E |z|^2 <= length^2``. If the second moments M of the box are larger, those of the slopes
+    are shrunk by one factor c, with the whitening ``W0 D^{-1}`` of ``D M D``. A longer row is still
+    a row of the fit: the length only gives a scale, and no proof depends on it.
     """
     slopes = np.array([column.kind != "intercept" for column in design.columns])
     M = np.linalg.pinv(coordinates.W0.T @ coordinates.W0, hermitian=True)
@@ -123,12 +122,12 @@ def of_short_rows(coordinates: Coordinates, design: Design, length: float) -> Co
 
 
 def _coordinates(design: Design, raw: bool) -> Coordinates:
-    """Work the coordinates of a design out; nobody writes into their arrays."""
+    """Compute the coordinates of a design, with read-only arrays."""
     unit = scoring_rows(design)
     beside = slice(design.p, design.q if raw else design.q - 1)
     unit.scale[beside], unit.shift[beside] = 1.0, 0.0
     if _plain_numbers(design, unit):
-        # known without a point: a map that sees one column is a fraction of a dense one
+        # no points are needed, and a diagonal map costs a fraction of a dense one
         W0 = np.diag(1.0 / np.sqrt(np.diag(_column_moments(design, unit))))
         identified = np.ones(design.p, dtype=bool)
     else:
@@ -146,8 +145,9 @@ def _coordinates(design: Design, raw: bool) -> Coordinates:
 def scoring_rows(design: Design) -> UnitScale:
     """Return the map to unit rows, the response about the middle of its range.
 
-    Where no column is constant, but some add up to it, or rows are multiplied by weights, too
-    (:func:`constant_columns`): else a response far from zero has a unit as long as its distance.
+    This holds also if no column is constant but some sum to a constant, or if rows are multiplied
+    by weights (:func:`constant_columns`). Otherwise the unit of a response far from zero would be
+    as large as its distance from zero.
     """
     unit, _ = unit_rows(design)
     if unit.intercept:
@@ -165,7 +165,7 @@ def narrowed(
 ) -> Coordinates:
     """Return coordinates for a narrower box: named variables are clipped to their new ranges.
 
-    The same W0 as before where the box says nothing (a bought range, a subset).
+    W0 is unchanged if the box of the variables is unknown (an estimated range, a subset).
 
     **Privacy.** The box must be public or released.
     """
@@ -182,9 +182,9 @@ def narrowed(
 def _rounded(W0: Array, M: Array, constant: Array | None) -> Array:
     """Return coordinates of the span of W0, (r, p), in which second moments M are about 1.
 
-    Columns are centred, where a constant lets them, and scaled each by itself. Of what is left,
-    over what is left of the declared box, eigenvalues are floored and whitened: which directions
-    there are the declared box decides, and a narrow one bends little.
+    Columns are centred, if there is a constant, and each is scaled separately. The remaining second
+    moments, relative to those of the declared box, are whitened with floored eigenvalues. So the
+    declared box decides which directions exist.
     """
     r, p = W0.shape
     used = np.flatnonzero(W0.any(axis=0))
@@ -262,8 +262,8 @@ def response_range(design: Design) -> tuple[float, float] | None:
 def constant_columns(design: Design) -> Array | None:
     """Return v with ``x'v = 1`` in every row before any weight, or None if there is no such v.
 
-    Looked for over points of the box: ``C(g) - 1``, indicators that are complete. What is shifted
-    along v is a part of the fit whatever ``x'v`` is elsewhere: no answer rests on it.
+    v is found from points of the box. An example is ``C(g) - 1``, a complete set of indicators. A
+    shift along v is a part of the fit for any ``x'v`` at other points, so no result depends on it.
     """
     if design.has_intercept:
         return _intercept(design)
@@ -317,9 +317,9 @@ def longest_row(design: Design, coordinates: Coordinates, W: Array) -> float:
 def inverse_root(M: Array, unit: UnitScale) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Return ``(M^{-1/2}, identified)`` of public second moments, without aliased directions.
 
-    (r, p); of full rank it is the symmetric root. A coefficient is identified if no aliased
-    direction changes it in the user's units: the column of a level that ``subset=`` excludes is
-    constant after centring, but it says nothing of the intercept.
+    It is (r, p), and the symmetric root if M has full rank. A coefficient is identified if no
+    aliased direction changes it in the user's units. (The column of a level that ``subset=``
+    excludes is constant after centring, but the intercept is identified all the same.)
     """
     values, vectors = np.linalg.eigh(M)
     keep = values > rules.ALIASED_PART * max(float(values[-1]), 0.0)
@@ -327,7 +327,7 @@ def inverse_root(M: Array, unit: UnitScale) -> tuple[Array, npt.NDArray[np.bool_
         return (vectors / np.sqrt(values)) @ vectors.T, np.ones(len(M), dtype=bool)
     W0 = (vectors[:, keep] / np.sqrt(values[keep])).T
     first = _independent(M) if unit.intercept else np.empty(0, dtype=np.intp)
-    if len(first) == len(W0):  # the constant, and what comes first, in coordinates of their own
+    if len(first) == len(W0):  # independent columns from the left, the constant first
         W0 = np.zeros_like(W0)
         W0[:, first] = inverse_root(M[np.ix_(first, first)], unit)[0]
     moved = of_columns(unit, len(M)).back()[0] @ vectors[:, ~keep]
@@ -385,7 +385,7 @@ def _box_block(
     variables = design.kinds
     least, a_column, most = rules.BOX_POINTS
     m = min(max(least, a_column * design.p), most)
-    # by name, not by place: a formula with its terms in another order has the same points
+    # by name, not by position: a formula with its terms in another order has the same points
     table = {
         name: _spread(variables[name], _weyl(m, j), box.get(name), unknown)
         for j, name in enumerate(sorted(variables))
@@ -477,8 +477,9 @@ def _spread(
 def in_order(coordinates: Coordinates) -> Coordinates:
     """Return coordinates turned so that u_i depends on the first i columns (Gram-Schmidt).
 
-    The intercept stays by itself: where a box is far too wide or narrow, a column of its own scale
-    is out, which the released scales repair; a symmetric root would mix it into all of them.
+    The intercept is then separate. If the box of one column is far too wide or narrow, only this
+    column has a wrong scale, which the released scales repair. A symmetric root would mix it into
+    all columns.
     """
     r, p = coordinates.W0.shape
     used = np.flatnonzero(coordinates.W0.any(axis=0))  # combinations of columns before are left out

@@ -1,8 +1,9 @@
 """Scoring backend: plan, release and estimate of every regression that fits by scoring.
 
-A room says which models (chains), where the start looks from, and what its options mean; here is
-the plan and the release, over rows or over units (:mod:`dpmodels.scoring.run`), and the way from
-released numbers to coefficients, errors and words, which sees no row.
+The module of a model chooses the models (chains), the coordinates of the start and the meaning of
+its options. Here is the plan and the release, over rows or over units
+(:mod:`dpmodels.scoring.run`), and the way from released numbers to coefficients, errors and notes,
+which reads no row.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask, ranged: Design | None = None
     )
 
 
-# -- From a released scoring fit to coefficients, errors and words. Sees no row.
+# -- From a released scoring fit to coefficients, errors and notes. It reads no row.
 
 
 Mask = npt.NDArray[np.bool_]
@@ -361,7 +362,7 @@ def _with_open_ends(
 
 
 def covariances(parts: Sequence[Part], lost: Mask, *, by_cluster: bool) -> tuple[Array, Array]:
-    """Return the two covariances of all coefficients; the noise of one model is its own."""
+    """Return the two covariances of all coefficients; every model has separate noise."""
     p, k = len(lost), len(parts)
     sampling, privacy = np.zeros((k * p, k * p)), np.zeros((k * p, k * p))
     for i, part in enumerate(parts):
@@ -448,7 +449,7 @@ def _marks(
         beyond = np.concatenate([np.zeros(first, bool), *masks])
     if score is not None and score.is_event:
         M, least = fit.before.M, rules.SEPARATED_UNCONVERGED
-        if fit.plans[-1].people:  # coordinates are those of the released places
+        if fit.plans[-1].people:  # coordinates are those of the released centres
             M, least = np.eye(coordinates.rank), rules.SEPARATED_UNCONVERGED_OF_PEOPLE
         logits = rules.LOGITS.get(score.link.name, 1.0)
         theta, A = logits * fit.state.theta, coordinates.back()[0]

@@ -1,4 +1,4 @@
-"""Work out variances and the allowance for bias of the last pass.
+"""Compute the variances and the bias allowance of the last pass.
 
 ``method.md``, 4. Everything is in the coordinates v = W u of the last pass.
 """
@@ -75,8 +75,9 @@ class Inference:
 def _conservative(values: Array, step: Step, plan: PassPlan) -> Array:
     """Return the eigenvalues of H that intervals divide by: lowered by their noise.
 
-    Where H was shrunk by what dividing by a noisy number does on average, to second order (its
-    noise is in the variances too); else by one noise sd. What is below the floor is unresolved.
+    If H was shrunk they are lowered by the average effect of dividing by a noisy value, to second
+    order (the noise is in the variances, too). Otherwise they are lowered by one noise sd. A value
+    below the floor is unresolved.
     """
     low = values < step.floor
     if plan.policy.shrinks:
@@ -94,9 +95,9 @@ def _conservative(values: Array, step: Step, plan: PassPlan) -> Array:
 def _missing_step(clipped: Array, d: Array, noise: float) -> Array:
     """Return the missing part of the step if people are clipped, (r,), in units of H d.
 
-    The sum of clipped scores moves with theta as the information of those that are not clipped
-    does (L), but the step divides by that of all (H): ``(H - L) d`` is missing, and as random as
-    d. What noise of H - L alone would bring is taken off its length.
+    The derivative of the sum of clipped scores in theta is the information L of unclipped people,
+    but the step divides by the information H of all. So ``(H - L) d`` is missing, and it is as
+    random as d. The length that noise of H - L alone would have is subtracted.
     """
     left = clipped @ d
     size, by_noise = float(left @ left), noise**2 / 2.0 * (len(d) + 1.0) * float(d @ d)
@@ -106,8 +107,8 @@ def _missing_step(clipped: Array, d: Array, noise: float) -> Array:
 def _meat(released: Released, plan: PassPlan, missed: float, safe: Array, least: float) -> Array:
     """Return J per row: shrunk, with the excess over its clip, and at least the model's minimum.
 
-    ``missed``: what squared lengths miss beyond R_J, per row and direction: any may hold it.
-    ``least``: J over the floored information ``safe``.
+    ``missed``: part of squared lengths beyond R_J, per row, added in every direction.
+    ``least``: smallest J over the floored information ``safe``.
     """
     r = len(safe)
     if released.meat is None:
@@ -133,14 +134,15 @@ def infer(
     free : float
         ``n / (n - p)``: the small-sample factor of HC1.
     longest : float or None
-        Of :class:`dpmodels.after.inference.Carried`.
+        The field of :class:`dpmodels.after.inference.Carried`.
     tail : Tail or None
-        What lies beyond C, where it is known already; None: by the bins of this pass.
+        The excess over C if it is already known, or None to compute it from the bins of this pass.
     turn : (r, r) array or None
-        From the coordinates of scores (and of the meat) to those of the information, in which the
-        step is; None: they are the same.
+        Map from the coordinates of scores (and of the meat) to those of the information and of the
+        step, or None if they are the same.
     by_cluster : function or None
-        Of the meat of rows: that of clusters, which takes its place in the sampling covariance.
+        Map from the meat of rows to the meat of clusters, which replaces it in the sampling
+        covariance.
     """
     assert released.spread is not None
     r, n, part = len(step.d), plan.rows, plan.tail_rows

@@ -177,7 +177,11 @@ class MeanModel(Model):
         return slopes + start.constant * (eta - float(slopes @ centre)), mean, 0.0
 
     def _logs(self, start: Start) -> tuple[Array, float, float]:
-        """Return (theta, mean, squared coefficient of variation) of a log-linear start."""
+        """Return (theta, mean, squared coefficient of variation) of the start with a log link.
+
+        They are the log-normal moments of least squares of the log response, with caps. Counts
+        with a mean below 1 have their own rule (:meth:`_few_counts`).
+        """
         w = self.working
         theta, variance = w.half * start.theta, w.half**2 * start.variance
         spread = math.expm1(min(variance, 5.0))

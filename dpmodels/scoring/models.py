@@ -1,10 +1,10 @@
 """Models for scoring fits: the score, information, start and state of each.
 
-Two kinds. Models of a *residual* (least squares, quantile, Huber, expectile: here) see the
-standardised residual ``x = (y - eta)/sqrt(phi)``; models of a *mean* (families and links:
-:mod:`dpmodels.scoring.mean_models`) see y and eta. Both
-return ``(psi, omega)`` of every row: its score is ``s = w psi``, its information
-``v v'``, ``v = sqrt(omega) w``, ``omega >= 0`` (``theory.md``, 5).
+There are two kinds. Models of a *residual* (least squares, quantile, Huber, expectile: here) are
+functions of the standardised residual ``x = (y - eta)/sqrt(phi)``. Models of a *mean* (families
+and links: :mod:`dpmodels.scoring.mean_models`) are functions of y and eta. Both return
+``(psi, omega)`` of every row: its score is ``s = w psi``, its information ``v v'``,
+``v = sqrt(omega) w``, ``omega >= 0`` (``theory.md``, 5).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
 
-# -- A released fit between two passes: where the next pass looks from.
+# -- A released fit between two passes: the state at which the next one is evaluated.
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Information:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A released fit: where the next pass looks from."""
+    """A released fit: the state at which the next pass is evaluated."""
 
     theta: Array  # (r,): for u. Models of a residual: in units of the unit response.
     W: Array  # (r, r): whitens a row: ``w = W u``
@@ -87,10 +87,11 @@ def scaled_up(phi: float, ratio: float, up: float = rules.SCALE_UPDATE) -> float
 
 
 def shrunk(J: Array, noise: float, r: int, *, least: float = 0.25) -> Array:
-    """Return J shrunk to its mean eigenvalue by the part of its spread that noise explains.
+    """Return J shrunk towards tau times the identity, tau its mean eigenvalue.
 
-    Eigenvalues are floored at ``least`` of the mean one,
-    or at half the noise if that is more, up to a quarter of the mean.
+    The weight of tau is the part of the squared Frobenius distance between the two that ``noise``
+    explains, the noise sd of an svec entry. Then eigenvalues are floored at
+    ``max(least tau, min(noise/2, tau/4))``.
     """
     tau = max(float(np.trace(J)) / r, noise, 1e-12)
     away = J - tau * np.eye(r)
@@ -102,11 +103,12 @@ def shrunk(J: Array, noise: float, r: int, *, least: float = 0.25) -> Array:
 
 
 def kept_apart(H: Array, noise: float, energy: float = 1.0) -> tuple[Array, float]:
-    """Return H shrunk to its mean eigenvalue where noise explains its spread, and the noise left.
+    """Return H shrunk towards its mean eigenvalue by its noise, and the remaining noise sd.
 
-    Linear shrinkage alone would lift a true small eigenvalue among many equal ones; so eigenvalues
-    that stand beyond the spectral noise ``noise sqrt(2 r)`` keep what is beyond (``method.md``, 3).
-    ``noise``: sd of the entries in svec coordinates; ``energy``: their mean square over that.
+    Linear shrinkage alone would lift a true small eigenvalue among many equal ones. So an
+    eigenvalue that differs from the mean one by more than the spectral norm of the noise,
+    ``noise sqrt(2 r)``, keeps this excess (``method.md``, 3). ``noise``: noise sd of an svec entry;
+    ``energy``: mean square of these noises over ``noise`` squared.
     """
     r = len(H)
     tau = max(float(np.trace(H)) / r, noise, 1e-12)
@@ -121,16 +123,16 @@ def kept_apart(H: Array, noise: float, energy: float = 1.0) -> tuple[Array, floa
 
 
 def mass_of(M: Array, constant: Array) -> float:
-    """Return the mean share of a row's constant 1 that the ball of the start keeps, ``a'M a``."""
+    """Return ``a'M a``: mean over rows of the squared constant, which the ball shortens from 1."""
     return max(float(constant @ M @ constant), rules.MIN_BALL_MASS)
 
 
 def mean_row(M: Array, constant: Array) -> Array:
-    """Return the mean of u over the rows of a start; the ball shortens rows, so also their 1."""
+    """Return the mean of u over the rows of a start, corrected for rows that the ball shortened."""
     return np.asarray(M @ constant / mass_of(M, constant))
 
 
-# -- What a model is to the engine: its score, its information, its start, and what it learns.
+# -- Interface of a model: its score, its information, its start and the parameters it estimates.
 
 
 #: (standardised residual or linear predictor, response) -> (psi, omega), each (m,); omega None: 1.
@@ -144,7 +146,7 @@ def plain(x: Array, _: Array) -> tuple[Array, None]:
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The released start: least squares of the (working) response from the joint ball."""
+    """Released start: least squares of the (working) response from rows scaled into one ball."""
 
     theta: Array  # (r,): for u, in units of the response of the start
     variance: float  # Variance of its residual
@@ -159,9 +161,9 @@ class Start:
 
     @classmethod
     def of(cls, Q: Array, s: float, n: float, coordinates: Coordinates) -> Start:
-        """Solve the start.
+        """Compute least squares from the noisy moments.
 
-        Q holds the noisy moments of n rows ``(u, c (y - u'centre))`` in the ball, s is its noise sd
+        Q has the noisy moments of n rows ``(u, c (y - u'centre))`` in the ball, s is its noise sd
         in svec coordinates.
         """
         r = len(Q) - 1
@@ -190,20 +192,20 @@ class Start:
         return replace(self, theta=self.theta - by_noise, variance=self.variance + explained)
 
     def state(self) -> State:
-        """Return least squares itself as the state after the start."""
+        """Return the state after the start of a least-squares model."""
         return State(self.theta, roots(self.M, self.axes)[1], self.variance, self.M, self.raw)
 
     def shifted(self, by: float) -> Array:
-        """Return theta with ``by`` added to every linear predictor, where that can be."""
+        """Return theta with ``by`` added to every linear predictor, if there is a constant."""
         return self.theta if self.constant is None else self.theta + by * self.constant
 
 
 def _explained_by_noise(theta: Array, values: Array, vectors: Array, nu: float) -> Array:
     """Return the part of a start's fit that its noise explains (``method.md``, 3).
 
-    Along each eigenvector of the floored second moments; of directions with one eigenvalue (those
-    that a floor made equal) the mean square stands for each: which vectors span them, rounding
-    would decide. ``nu``: noise sd of their entries in svec coordinates.
+    It is computed along each eigenvector of the floored second moments. Directions with equal
+    eigenvalues (by the floor) use their mean square, because rounding would decide which vectors
+    span them. ``nu``: noise sd of the moments' entries in svec coordinates.
     """
     part = vectors.T @ theta
     sd = nu / math.sqrt(2.0) / values  # of M^{-1} h along an eigenvector
@@ -222,10 +224,10 @@ class Beginning:
     # (r,): a with ``a'u = 1`` in every complete row; None: there is none, and theta starts at 0.
     constant: Array | None
     r: int
-    # A distribution of the response in its own units: mean, sd as if normal, quantiles; None: it
-    # was not asked about.
+    # A distribution of the response in the user's units: mean, sd as if normal, quantiles; None: it
+    # was not released.
     values: Any
-    # scale, shift: unit response of one in its own units.
+    # scale, shift: unit response of one in the user's units.
     scale: float = 1.0
     shift: float = 0.0
 
@@ -234,12 +236,12 @@ class Beginning:
         return np.zeros(self.r) if self.constant is None else eta * self.constant
 
     def unit(self, y: float) -> float:
-        """Return the unit response of one in its own units."""
+        """Return the unit response of one in the user's units."""
         return self.scale * y + self.shift
 
     @property
     def sd(self) -> float:
-        """Spread of the unit response, or that of its range if it was not measured."""
+        """Sd of the unit response, or 0.5 (half its range) if it was not released."""
         return 0.5 if self.values is None else self.scale * self.values.sd
 
     def state(self, theta: Array, phi: float = 1.0, nuisance: float = 0.0) -> State:
@@ -256,30 +258,30 @@ class Beginning:
 class Curved:
     """Second-order error of a Newton step."""
 
-    bend: float = 0.0  # Allowance of a coefficient over what the step moved it
+    bend: float = 0.0  # Allowance of a coefficient over its change by the step
     every: float = 0.0  # Allowance in every direction, a length in w
     stretch: float = 1.0  # Information at the end of the step over that at its start, at most 1
 
 
 @dataclass(frozen=True)
 class Model(ABC):
-    """Model as the engine sees it: its score, its information and its start."""
+    """Model in the form that the engine uses: its score, its information and its start."""
 
     pass_shares: PassShares = rules.LINEAR  # Shares of the passes
     leverage: float = rules.LEVERAGE_BIAS  # Factor c of l_j in the allowance for a bias
     # Longest step before the last pass, root mean square change of the linear predictor: in
     # residual sds (models of a residual), or as it is.
     longest: float = rules.MAX_EARLY_STEP
-    # The information does not depend on theta, so that of earlier passes helps.
+    # Whether the information does not depend on theta, so that earlier passes can be averaged in.
     averages: bool = True
     weighted: bool = False  # Rows have weights omega
     of_residual: bool = True
     working: Any = None  # The response of the start; None: the response itself
-    bounded: bool = False  # Residuals are: long scores are those of long rows
+    bounded: bool = False  # Whether psi is bounded, so that long scores are those of long rows
     in_own_units: bool = False  # The loss is given on a grid of the declared range
-    # Early passes over units release the mean squared score of a row: here sigma.
+    # Whether early passes over units release the mean squared score of a row (here sigma).
     learns_scale: bool = True
-    # Cells of the response whose distribution starts passes over units; empty: none is asked.
+    # Kind of cells of the response's released distribution, for the start over units; empty: none.
     cells: str = "even"
     is_event: bool = False  # The response is an event
     # Rare responses have long scores: events and counts, one of two values.
@@ -300,7 +302,7 @@ class Model(ABC):
         """Return the map of pass k from rows to ``(psi, omega)``, from released numbers only."""
 
     def bound(self, design: Design, unit: UnitScale | None = None) -> Model:
-        """Return the model of a design whose ranges are known (declared or bought)."""
+        """Return the model of a design whose ranges are known (declared or estimated)."""
         return self
 
     def bends(self, state: State, moved: float) -> float:
@@ -318,7 +320,7 @@ class Model(ABC):
         return Curved(self.bends(state, moved))
 
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
-        """Return the state with the scale that a pass taught.
+        """Return the state with the scale that a pass estimated.
 
         H is the information per row in w, ``ratio`` the mean squared score over r, if released.
         """
@@ -371,7 +373,7 @@ class Model(ABC):
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return W of the next pass: H is the floored information per row in u, as of ``before``.
 
-        ``after`` has what the pass taught.
+        ``after`` has what the pass estimated.
         """
         return roots(H)[1]
 
@@ -402,7 +404,7 @@ class LeastSquares(Model):
         return start.state(start.middle(), start.sd**2)
 
     def bound(self, design: Design, unit: UnitScale | None = None) -> LeastSquares:
-        """Return the score of a design whose ranges are known (declared or bought).
+        """Return the score of a design whose ranges are known (declared or estimated).
 
         Least squares of a response of two values is then one that knows them, in units of ``unit``.
         """

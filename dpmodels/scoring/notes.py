@@ -148,9 +148,9 @@ def cluster_notes(plan: Plan[Any], release: ClusterRelease | None, chains: int) 
 
 # -- Public rows of a design: where a fit is looked at without looking at any row of the data.
 #
-# Each level of each factor, both ends and the middle of each number. For variables that share a
-# column (products, powers) every combination, at most ``MAX_PUBLIC_ROWS``. All else is at its
-# middle.
+# Each level of each factor, both ends and the middle of each numeric variable. For variables that
+# share a column (products, powers) every combination, at most ``MAX_PUBLIC_ROWS``. All else is at
+# its middle.
 
 
 Mask = npt.NDArray[np.bool_]
@@ -188,14 +188,14 @@ class PublicRows:
         return np.asarray(self.moved[marked].any(axis=0))
 
 
-#: Where numbers lie by released scales, by variable.
+#: Where values are, by released scales, by variable.
 Ends = Mapping[str, tuple[float, float]] | None
 
 
 def public_rows(design: Design, ends: Ends = None) -> PublicRows | None:
     """Return the public rows of a design, or None if a range is not declared or no variable moves.
 
-    ``ends``: where numbers lie by released scales; their declared ranges are cut to these.
+    ``ends``: where values are, by released scales; their declared ranges are cut to these.
     """
     if ends:
         return _rows(design, ends)
@@ -266,7 +266,7 @@ def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicR
 def reaching_events(
     planned: PassPlan, seen: Array, state: State, score: Model, typical: float
 ) -> PassPlan:
-    """Return the pass with a clip that events at public rows (k, r), in u, hardly reach.
+    """Return the pass with a clip that scores of events at public rows (k, r), in u, rarely exceed.
 
     ``typical``: the length of long scores. At most ``n/|w|^2`` events lie at a row x, each cut by
     ``|w||psi| - C``: C is the least one at which none of these sums is above one
@@ -294,10 +294,10 @@ def too_wide(
 ) -> Mask:  # fmt: skip
     """Return a mask of coefficients with intervals too wide, by declared ranges, to be useful.
 
-    ``half``: half widths. A coefficient that is known (:func:`is_known`) is of use however wide its
-    range is declared. Of effects on the response itself (``linear``): wider, over the range of
-    the column, than the range of the response. Else of logs of ratios: a ratio over the range is
-    not known to a factor of ``MAX_RATIO``.
+    ``half``: half widths. A coefficient that is known (:func:`is_known`) is useful for any declared
+    range. For effects on the response itself (``linear``) the half width, over the range of the
+    column, is compared with the range of the response. For logs of ratios it is compared with
+    ``log(MAX_RATIO)``.
     """
     response = None if design.response is None else design.response.interval
     most = math.log(rules.MAX_RATIO)
@@ -316,8 +316,8 @@ def wide_for_rows(design: Design, half: Array, params: Array, ends: Ends) -> Mas
     """Return a mask of coefficients whose intervals are too wide, in a model of the response.
 
     The interval of a level is too wide if it is as wide as the declared range of the response, that
-    of a number if it is twice as wide, over the number's range by released scales. Constants and
-    known coefficients (:func:`is_known`) are not marked.
+    of a numeric variable if it is twice as wide, over the variable's range by released scales.
+    Constants and known coefficients (:func:`is_known`) are not flagged.
     """
     response = None if design.response is None else design.response.interval
     if response is None or design.scaled:
@@ -344,9 +344,9 @@ def effects_beyond(
     the half widths of linear functions of the coefficients, (k, p). If it is None, no effect is
     known.
 
-    The largest difference of ``x'b`` over what a set of variables may be, all else fixed, against
-    ``MAX_EFFECT_RANGES`` ranges of the response; from zero on, where no columns sum to a constant
-    and the effects have to reach the response. Of models of the response itself (no link).
+    The effect is the largest difference of ``x'b`` over the declared values of a set of variables,
+    all others fixed. It is compared with ``MAX_EFFECT_RANGES`` ranges of the response. If no
+    columns sum to a constant the range is extended to zero. Only for models without a link.
     """
     if design.scaled and not design.bought:
         design = unweighted(design)
@@ -390,9 +390,9 @@ def separated(
     """Return the mask of coefficients of a linear predictor that events hardly determine.
 
     ``theta``, (r,): the fit for u, of logits; M: second moments of u; A, (p, r): from theta to
-    coefficients. Beyond an sd of ``least`` logits nearly all rows are events for sure, or not,
-    and the fit only says that it is so large or larger. Marked are the columns with at least
-    ``SEPARATED_PART`` of that sd, and a constant as large as that.
+    coefficients. If the predictor has an sd of more than ``least`` logits, nearly every row has a
+    probability near 0 or 1, and the data only show that effects are this large or larger. Flagged
+    are the columns with at least ``SEPARATED_PART`` of that sd, and a constant as large as that.
     """
     a = coordinates.constant
     mean = 0.0 if a is None else float(theta @ mean_row(M, a))
@@ -417,12 +417,13 @@ def few_events(
 ) -> Mask:  # fmt: skip
     """Return a mask of columns of levels with fewer than ``MIN_EVENTS`` expected events.
 
-    The last pass looked from ``state`` to the fit ``theta``, for u; H is the information per row,
-    ``privacy`` the covariance of the noise of its step, in w. At most ``n/(w'H^-1 w)`` of the
-    information lies at a row x, by the information of one of these so many rows, of which the fit
-    expects so many events. ``MIN_EVENTS_SDS`` noise sds of their number do not count: where few are
-    expected of many, noise made them. Of a level beside numbers those at the value with the most
-    count. Those of the base level are those of all columns of its factor, and of the constant.
+    The last pass was evaluated at ``state`` and gave the fit ``theta``, both for u. H is the
+    information per row, and ``privacy`` the covariance of the noise of the step, in w. At most
+    ``n/(w'H^-1 w)`` rows can be at a public row x, and the fit gives their expected number of
+    events. ``MIN_EVENTS_SDS`` noise sds of this number are subtracted, as noise can make up a few
+    events of many rows. For a level in a product with a numeric variable the value with the most
+    events counts. If the base level has too few, all columns of its factor and the constant are
+    flagged.
     """
     rows, few = public_rows(design, coordinates.ends), np.zeros(design.p, dtype=bool)
     if rows is None:
@@ -448,7 +449,7 @@ def few_events(
     return few
 
 
-# -- What a step leaves at public rows: how far it moves them, and what is missing. Sees no row.
+# -- What a step leaves at public rows: how far it moves them, and what is missing. It reads no row.
 
 
 def noise_at(rows: Array, privacy: Array) -> Array:

@@ -36,8 +36,8 @@ def columns_noise(mu: float, n: int, p: int) -> float:
 def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
     """Return the clipping policy of a model, by public numbers.
 
-    ``averages``: the information does not depend on the fit, as of least squares; ``of_mean``: a
-    family with a link.
+    ``averages``: the information does not depend on the fit, as in least squares; ``of_mean``: a
+    model of a mean (a family with a link).
     """
     if averages:
         return rules.WIDE_LEAST_SQUARES if p >= rules.COLUMNS else rules.LEAST_SQUARES
@@ -47,14 +47,14 @@ def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
 
 
 def released_count(counts: Array, sd: float) -> float | None:
-    """Return the units that a noisy histogram of all of them holds, or None if noise hides it."""
+    """Return the number of units in a noisy histogram of all of them, or None if noise hides it."""
     total = float(counts.sum())
     return total if total > rules.SEEN_COUNT * sd * math.sqrt(len(counts)) else None
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Noise sds of the sums of one pass (matrices in svec coordinates), in their own units.
+    """Noise sds of the sums of one pass (matrices in svec coordinates), each in its unit.
 
     0: not released.
     """
@@ -70,7 +70,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class PassPlan:
-    """One scoring pass, decided from public numbers."""
+    """Plan of one scoring pass (reading, release and step), from public numbers."""
 
     p: int  # Dimension of u
     last: bool
@@ -87,25 +87,26 @@ class PassPlan:
     spread: float
     noise: Noise
     relation: str
-    # rows, tail_rows: how many rows the sums are of, public (expected under coins): all released
-    # sums; and meat and ordinary information.
+    # rows, tail_rows: public numbers of rows that are summed (expected under coins), for all sums,
+    # and for meat and ordinary information.
     rows: float
     tail_rows: float
     weighted: bool = False  # Rows have weights omega: scores are rounded on a separate lattice
-    # No score of the declared box is longer than C: none is clipped.
+    # Whether no score in the declared ranges is longer than C, so that none is clipped.
     whole: bool = False
     people: bool = False  # The unit is a person: sums are of people, and ``rows`` counts them
     policy: ClipPolicy = rules.TAME  # Clipping and weighting of rows
-    # C follows the length of typical long scores: scores near C do not indicate a tail.
+    # Whether C is set by the length of typical long scores; scores near C then show no tail.
     plain: bool = False
-    # Most long scores are of one length, that of rare events: C lies beyond it.
+    # Whether most long scores have one length, that of rare events, and C is beyond it.
     unimodal: bool = False
     strength: float = 1.0  # mu n of the whole scoring
     mu_far: float = 0.0  # mu of the directions of scores beyond C, 0 if they are not released
     scale_cut: float = 0.0  # Largest squared score in the sum that estimates the scale
-    # Mean squared noise of a matrix over what its sd, that of its spectral norm, says.
+    # Mean squared noise of a matrix over the value from the sd of its spectral norm.
     energy: float = 1.0
-    # Rows have case weights: the meat counts scores up to C, and the excess may all have one sign.
+    # Whether rows have case weights: the meat counts scores up to C, and all of the excess may
+    # have one sign.
     of_weights: bool = False
 
     @property
@@ -119,11 +120,11 @@ class PassPlan:
         return replace(self, rows=rows, tail_rows=rows * part)
 
     def within(self, row: float, score: float) -> PassPlan:
-        """Return the pass with its radii no larger than rows and scores can be.
+        """Return the pass with radii that rows and scores in the declared ranges can reach.
 
-        Largest |v| and |s| of the declared box (inf: no bound), by public and released numbers. No
-        proof rests on them: what is longer is cut as ever. Noise is in proportion to a radius, so
-        the ledger stays as it is.
+        The arguments are the largest |v| and |s| in these ranges (inf: no bound), by public and
+        released numbers. No proof depends on them: longer ones are clipped in any case. Noise is in
+        proportion to a radius, so the ledger stays as it is.
         """
         R, C = self.information, self.clip
         if row >= R and score >= C:
@@ -157,7 +158,7 @@ class PassPlan:
 
 
 def passes_of(pass_shares: PassShares, mu: float, n: int, p: int) -> tuple[float, ...]:
-    """Return the shares of the start and the passes, where the unit is a row."""
+    """Return the shares of mu^2 of the start and the passes, for units that are rows."""
     if p < rules.COLUMNS or pass_shares not in (rules.LINEAR, rules.OPENED, rules.BOUNDED):
         return pass_shares.passes
     return (
@@ -166,7 +167,7 @@ def passes_of(pass_shares: PassShares, mu: float, n: int, p: int) -> tuple[float
 
 
 def longer(passes: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
-    """Yield the shares of a fit with extra passes, paid by the last pass and fixed before data.
+    """Yield the shares of a fit with extra passes, taken from the last pass, fixed before data.
 
     ``passes``: those of the start and the planned passes.
     """
@@ -187,10 +188,10 @@ def plan_pass(
 ) -> PassPlan:  # fmt: skip
     """Return pass k >= 1 of these shares, ``len(pass_shares.passes) - 1`` the last.
 
-    ``mu`` is of the whole scoring, start included; ``n`` the rows that the pass reads (public, a
-    guess, or expected under coins), ``tail`` those that meat and ordinary information of the last
-    pass are of. Without a ``meat`` the scale goes out there, at the price of J. ``of_weights``:
-    rows have weights of their own, so scores are of long tails.
+    ``mu``: strength of the whole fit with the start; ``n``: rows that the pass reads (public, a
+    guess, or expected under coins); ``tail``: rows from which meat and ordinary information of
+    the last pass are computed. Without ``meat`` the last pass releases the scale in place of J.
+    ``of_weights``: rows have case weights, so scores have long tails.
     """
     last = k == len(pass_shares.passes) - 1
     share = _shares(pass_shares, last=last, meat=meat)
@@ -338,13 +339,13 @@ class Pilot:
         return max(self.windows.count(n) if by_place else n // self.every, 1)
 
     def tail(self, n: int) -> int:
-        """Return how many rows meat and ordinary information are of."""
+        """Return the number of rows from which meat and ordinary information are computed."""
         return max(n // self.every, 1)
 
     def read_start(self, passes: int) -> Read:
         """Return the rows for the start, and with them the coins of ``passes`` early passes.
 
-        Whoever reads the rows for the start may keep what they choose.
+        The reader of the rows for the start may store the rows that these coins choose.
         """
         ahead = passes if self.every > 1 and self.windows.every == 1 else 0
         return Read(self.first, then=(self.every,) * ahead)

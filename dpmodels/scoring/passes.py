@@ -1,7 +1,7 @@
 """One scoring pass over blocks of rows: exact integer sums, and their release.
 
 A row (x, y) becomes ``w = W u``; of it come ``v = sqrt(omega) w`` (information) and the score
-``s = w psi``. Each is scaled into its ball, rounded towards zero to a lattice, and added up in
+``s = w psi``. Each is scaled into its ball, rounded towards zero to a lattice, and summed in
 integers. Workers may add up parts: sums
 of one fingerprint can be added (``theory.md``, 2).
 """
@@ -62,7 +62,7 @@ class Centre:
     W: Array  # (r, r): whitens: ``w = W u``
     phi: float  # A standardised residual is ``(y - eta)/sqrt(phi)``
     evaluate: Evaluate = plain  # Map from rows to (psi, omega) (:mod:`dpmodels.scoring.models`)
-    # The model sees the standardised residual; else the linear predictor and the response.
+    # The model gets the standardised residual; else the linear predictor and the response.
     of_residual: bool = True
     # offset, weights: rows of the block that hold them.
     offset: int | None = None
@@ -111,14 +111,14 @@ def lattice_along(
 ) -> npt.NDArray[np.int64]:
     """Return the sum of vectors ``sign(psi) size z/|z|`` on the lattice of a ball (``end_along``).
 
-    No longer than the radius in exact integers, and within ``sqrt(p) 2^-20`` of it of a multiple
-    of z.
+    In exact integers each vector is at most as long as the radius. It differs from a multiple of z
+    by at most ``sqrt(p) 2^-20`` of the radius.
     """
     return integers_of(end_along(z, length, radius, size, psi).sum(axis=1))
 
 
 class Adding:
-    """The running sums of one pass over blocks; r is filled up (:func:`filled`) by zeros."""
+    """Running sums of one pass over blocks; r is filled up (:func:`filled`) by zeros."""
 
     def __init__(self, r: int, signed: bool) -> None:
         k = filled(r)
@@ -137,18 +137,18 @@ class Affine(NamedTuple):
     shift: Array | None
 
 
-#: A grid by whose cells blocks come, images of its cells, and what each number adds.
+#: Grid of the cells of blocks, images of its cells, and slopes of the numeric variables.
 ByCell = tuple[Grid, Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
 class ScorePass:
-    """The public map of one pass: a block of rows to integers."""
+    """Public map of one pass: a block of rows to integers."""
 
     plan: PassPlan
     centre: Centre
-    # Rows are mapped to ``Q'w``, by a triangular matrix: balls, clips and the law of the noise know
-    # no direction, and half of the multiplications of a row fall away.
+    # Whether rows are mapped to ``Q'w`` by a triangular matrix. Balls, clips and the distribution
+    # of the noise do not depend on directions, and this saves half of the multiplications.
     rotated: bool = False
 
     def sums(self, blocks: Iterable[Array], coins: Coins | None = None) -> PassSums:
@@ -184,7 +184,7 @@ class ScorePass:
         if plan.spread:
             sums.matrices["spread"].add(scaled(v[:, chosen], long[chosen], plan.spread * step))
         if plan.meat:
-            # where z was pulled into a ball its score is as long as ever
+            # where z was scaled into a ball its score has the same length as before
             size, at = norm[chosen], length[chosen]
             ratio = np.divide(size, at, out=np.zeros_like(at), where=at > 0.0)
             sums.matrices["meat"].add(scaled(z[:, chosen] * ratio, size, plan.meat))
@@ -205,7 +205,7 @@ class ScorePass:
         ``|w|^2`` in lattice steps of R_H, omega None 1.
         """
         long = square if omega is None else square * np.maximum(omega, 0.0)
-        # every row by itself: no look at the block decides whether it is weighted
+        # each row separately: nothing else in the block decides whether it is weighted
         return np.asarray(psi * (TOP**2 / np.maximum(long, TOP**2)))
 
     def pass_sums(self, sums: Adding) -> PassSums:
@@ -281,7 +281,7 @@ class ScorePass:
 def affine_of(c: Centre, step: float) -> tuple[Array, Array | None]:
     """Return (matrix, shift) of the map of a block to ``step w`` and to the model's variables.
 
-    What the model sees is the last row; rows between are zero, up to a height whose products are
+    What the model gets is the last row; rows between are zero, up to a height whose products are
     fast.
     """
     r, p = c.W0.shape
@@ -310,7 +310,7 @@ def seen_rows(
     """
     z = image[: filled(len(centre.theta))]
     seen = image[-1]
-    if len(z) == len(image):  # its place is that of a row of zeros
+    if len(z) == len(image):  # its index is that of a row of zeros
         seen = seen.copy()
         image[-1] = 0.0
     psi, omega = centre.evaluate(seen, block[-1])
@@ -407,7 +407,7 @@ def counted_lengths(relative: Array, low: Any = None) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """The noisy sums of one pass, in real units."""
+    """Noisy sums of one pass, in real units."""
 
     # information, meat, spread: (r, r) arrays or None
     information: Array
@@ -449,7 +449,7 @@ def ask_pass(
     ask: Ask, plan: PassPlan, over: Pass, pick: Callable[[Any], PassSums], label: str, r: int,
     read: Read = ALL,
 ) -> Released:  # fmt: skip
-    """Release the sums of a pass, for the chain that ``pick`` chooses among those ``over`` rows.
+    """Release the sums of a pass for one model, which ``pick`` selects from the sums ``over`` rows.
 
     Privacy
     -------

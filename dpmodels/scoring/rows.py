@@ -1,8 +1,10 @@
-"""Passes over rows: the start by least squares of the joint ball, and Newton steps.
+"""Scoring engine for rows: an initial fit (the start), then passes with Newton steps.
 
-One of the two engines of :mod:`dpmodels.scoring.run`. Models of one payment read the rows
-together; radii and clips are public rules (:mod:`dpmodels.scoring.rules`), no larger than rows of
-the declared box need.
+One of the two engines of :mod:`dpmodels.scoring.run`. The start is least squares from rows
+(predictors and response together) scaled into one ball. A *pass* is one reading of the rows, its
+release and the Newton step from it. Models that are fitted under one charge share every reading of
+the rows. Radii and clips are functions of public numbers (:mod:`dpmodels.scoring.rules`), and never
+exceed the longest row that the declared ranges allow.
 """
 
 from __future__ import annotations
@@ -72,21 +74,21 @@ if TYPE_CHECKING:
 class RowsPlan(ScoringPlan):
     """Plan of a scoring fit over rows."""
 
-    # start, radius: mu of the start, and of the ball of its rows ``(u, c (y - u'centre))``.
+    # start, radius: mu of the start; radius of the ball of its rows ``(u, c (y - u'centre))``.
     start: float
     radius: float
     passes: tuple[PassPlan, ...]  # Passes of each chain
-    # tuple of (PassPlan, PassPlan): extra passes from the reserve, each with the last pass after
-    # it. Empty if the last pass is as planned.
+    # tuple of (PassPlan, PassPlan): for each possible extra pass, this pass and the last pass if
+    # the fit ends after it. Empty without a reserve.
     more: tuple[tuple[PassPlan, PassPlan], ...] = ()
-    reserve: float = 0.0  # mu of the last pass, or of those in its place
-    noise: float = 0.0  # Spectral noise of the last information, relative to it: a public number
-    readings: int = 0  # Readings of the rows before the fit closes, at most
-    opening: Opening | None = None  # Start of another kind, or None for that of the joint ball
+    reserve: float = 0.0  # mu of the last pass, together with the extra passes before it
+    noise: float = 0.0  # Spectral norm of the noise of the last information, relative to it: public
+    readings: int = 0  # Largest number of readings of the rows, without the closing release
+    opening: Opening | None = None  # Another method for the start; None: rows in one ball
     forecast: ClassVar[Forecast] = rules.OF_ROWS
 
     def sequence(self, fits: Callable[[], Sequence[Fitting]]) -> Iterator[PassPlan]:
-        """Yield the passes; more from the reserve while a step has not arrived."""
+        """Yield the passes, with extra ones from the reserve until the fit has converged."""
         *early, last = self.passes
         yield from early
         for extra, end in self.more:
@@ -113,7 +115,7 @@ class RowsPlan(ScoringPlan):
 
     @property
     def ledger(self) -> tuple[LedgerStep, ...]:
-        """Steps before the fit closes."""
+        """Ledger steps of the start and the passes, without the closing release."""
         out = [("start", self.start)] if self.opening is None else []
         for k, planned in enumerate(self.passes, 1):
             if planned.last and self.more:
@@ -155,8 +157,9 @@ def plan_scoring(
     """Plan a scoring fit from public numbers.
 
     The radius of the start is ``sqrt(p + 1)`` unless it is given, the root mean square length of a
-    row over the box. ``weighted``: rows have weights of their own, beside them; ``of_weights``: or
-    are multiplied by them. ``reserve``: the last pass may give a part to passes before it.
+    row over the box. ``weighted``: the rows have a column of case weights. ``of_weights``: they
+    have this column, or are multiplied by weights. ``reserve``: a part of the last pass's share may
+    go to extra passes before it.
     """
     total_mu = mu
     if closing is not None:
@@ -192,10 +195,11 @@ def plan_scoring(
 def _scales(
     request: Request, design: Design, model: ModelSpec, mu: float, rows: int
 ) -> tuple[ScalePlan | WeightPlan, ...]:
-    """Return the releases before the start: centre and scale of numbers, mean of weights.
+    """Return the releases before the start: centre and scale of variables, mean of weights.
 
-    Numbers are asked about where their ranges are declared; not with coordinates of the room's own
-    (public rows), nor with ``split=``. The response is asked about by models of a residual.
+    Centres and scales are released for numeric variables with declared ranges. They are not
+    released if the model brings its own coordinates (from public rows), nor with ``split=``. Those
+    of the response are released for models of a residual.
     """
     place = design.auxiliary_place("weights")
     top = None if place is None else design.z[place].interval
@@ -215,10 +219,10 @@ def _scales(
 
 
 def start_radius(detail: ScoredDetail, rank: int) -> float:
-    """Return the radius of a start from measured scales, or 0 to choose it by rule.
+    """Return the radius of a start from released scales, or 0 to choose it by rule.
 
-    The rule is used if no predictor is measured, and for models of a mean: events and counts may be
-    rare, and their start is then mostly noise.
+    The rule is used if no scale of a predictor is released, and for models of a mean: events and
+    counts may be rare, and their start is then mostly noise.
     """
     measured = any(isinstance(scale, ScalePlan) and scale.predictors for scale in detail.scales)
     if not measured or not detail.chains[0].score.of_residual:
@@ -233,9 +237,10 @@ def start_radius(detail: ScoredDetail, rank: int) -> float:
 
 
 def _rows_of_start(Q: Array, sd: float, guess: float, coordinates: Coordinates) -> float:
-    """Return the released count of rows of a start; the guess without a constant, or in noise.
+    """Return the released number of rows of a start, or the guess if it cannot be released.
 
-    The ball shortens rows, so it is a little too small: the last pass counts them.
+    This is so if there is no constant, or if noise hides the count. Rows are shortened by the ball,
+    so the count is a little too small. The last pass releases a better one.
     """
     a = coordinates.constant
     if a is None:
@@ -247,7 +252,7 @@ def _rows_of_start(Q: Array, sd: float, guess: float, coordinates: Coordinates) 
 def _joint_ball(
     plan: RowsPlan, score: Model, coordinates: Coordinates, design: Design, ask: Ask, read: Read
 ) -> tuple[Start, dict[str, Any], float]:
-    """Release the start of the joint ball; return it, its values and its number of rows."""
+    """Release the start from rows in one ball; return it, its values and its number of rows."""
     r, radius = coordinates.rank, plan.radius
     rowmap = RowMap(
         coordinates.unit, np.full(r + 1, radius), ball=r + 1, radius=radius,
@@ -266,10 +271,12 @@ def _joint_ball(
 
 
 def _within_reach(state: State, seen: Array) -> State:
-    """Return a start that the passes can come back from: at public rows near that of the mean row.
+    """Return the start with slopes shortened, so that later passes can correct its errors.
 
-    Slopes of events and counts are those of a line over its slope, ``m (1 - m)``, and so is their
-    noise: of few events it is many units of the link, of which a pass can take back few.
+    At every public row its linear predictor is then within ``REACH_OF_START`` of that at the mean
+    row. The start of a model of a mean fits a line and divides its slopes by the slope of the mean,
+    ``m (1 - m)`` for events, and so divides their noise. With rare events the noise can then be
+    many link units, of which a pass corrects about three.
     """
     a = state.constant
     middle = 0.0 if a is None else float(state.theta @ mean_row(state.M, a))
@@ -282,7 +289,7 @@ def _within_reach(state: State, seen: Array) -> State:
 def _take(
     plan: RowsPlan, fit: Fitting, score_pass: ScorePass, entries: Known | None, released: Released
 ) -> Fitting:
-    """Return the model after the Newton step of a pass."""
+    """Return the fit after the Newton step of a pass."""
     sums, state = score_pass.back(released), fit.state
     fit = fit.recounted(sums.bins, score_pass.plan.count, score_pass.plan)
     pass_plan = score_pass.plan.of_rows(score_pass.plan.rows * fit.counted)
@@ -299,13 +306,13 @@ def _take(
 
 @dataclass(frozen=True, eq=False)
 class ScorePasses:
-    """The passes of all chains over one reading of the rows, by row or by cell."""
+    """Sums that one reading of the rows computes for all models (chains), by row or by cell."""
 
     passes: tuple[ScorePass, ...]
     design: Design
 
     def total(self, rows: Any, reading: dict[str, Any]) -> tuple[PassSums, ...]:
-        """Return the exact sums of each. Confidential."""
+        """Return the exact sums of each model. Confidential."""
         grid = scoring_grid(self.design) if rows.by_cell else None
         if grid is not None:
             by_cell = CellPasses(tuple(CellPass(p, grid) for p in self.passes), grid)
@@ -317,9 +324,9 @@ class ScorePasses:
 def within(
     planned: PassPlan, score: Model, state: State, coordinates: Coordinates, design: Design
 ) -> tuple[PassPlan, float]:
-    """Return the pass with radii no larger than rows of the declared box can need.
+    """Return the pass with radii that do not exceed the longest row in the declared ranges.
 
-    And how long typical long scores are: of rare events or counts.
+    Also return the typical length of the score of an event or count if these are rare, else 0.
     """
     typical = score.typical_long(state)
     if typical:
@@ -340,7 +347,7 @@ def within(
 
 @dataclass(frozen=True, eq=False)
 class _Worked(OfRows):
-    """Rows whose response is the working response of a start: row by row."""
+    """Rows whose response is the working response of a start, computed separately for each row."""
 
     rows: Any
     working: Working
@@ -365,7 +372,7 @@ class _Worked(OfRows):
 
 @dataclass(frozen=True, eq=False)
 class _WorkedJob:
-    """A pass that sees the working response."""
+    """Job over the rows that gets the working response in place of the response."""
 
     job: Job
     working: Working
@@ -378,7 +385,7 @@ class _WorkedJob:
     def over(self, blocks: Iterable[Array], coins: Coins | None = None) -> Any:
         """Return the sums over blocks. Confidential."""
         working, grid = self.working, self.grid
-        if grid is not None and working.place is not None:  # its place among the numbers
+        if grid is not None and working.place is not None:  # its index among the numeric columns
             working = replace(working, place=grid.numbers.index(working.place))
         return self.job.over(_worked(blocks, working), coins)
 
@@ -390,7 +397,7 @@ def _worked(blocks: Iterable[Any], working: Working) -> Iterator[Any]:
 
 
 class RowEngine(ScoringEngine):
-    """Score rows: a start by least squares of the joint ball, then Newton steps."""
+    """Score rows: a start by least squares from rows in one ball, then Newton steps."""
 
     before: ClassVar[tuple[str, ...]] = ("start",)
     together: ClassVar[bool] = True
@@ -407,7 +414,8 @@ class RowEngine(ScoringEngine):
         chosen = request.shares_of(self.names(len(pass_shares.passes)))
         shares = passes_of(pass_shares, mu, rows, p) if chosen is None else tuple(chosen.values())
         x = noise_ratio(mu, p, rows)
-        # In a table sorted by a private column one row replaced moves the others between windows.
+        # In a table sorted by a private column one replaced row can move others into another block
+        # of rows, and a pass may read only some blocks.
         ordered = request.relation == "replace" and bool(request.options.get("public_order"))
         windows = pilot_windows(design, n, x) if ordered else ALL_ROWS
         return Schedule(
@@ -459,7 +467,7 @@ class RowEngine(ScoringEngine):
         self, detail: ScoredDetail, scoring: RowsPlan, coordinates: Coordinates, design: Design,
         ask: Ask,
     ) -> tuple[Coordinates, tuple[Any, ...]]:  # fmt: skip
-        """Return coordinates recentred at the released scales of numbers or mean of weights."""
+        """Return coordinates by the released centres and scales, and the mean weight."""
         clear = scoring.start * scoring.pilot.start(scoring.n) / scoring.radius**2
         for scale in detail.scales:
             coordinates = scale.locate(coordinates, design, ask, clear / math.sqrt(scoring.p))
@@ -473,8 +481,8 @@ class RowEngine(ScoringEngine):
 
         Privacy
         -------
-        GDP for one row, its mu as planned: second moments of rows in a ball, or the steps of
-        another start.
+        Gaussian DP for one row with the planned mu: second moments of rows in a ball, or the
+        steps of another method for the start.
         """
         scores = [chain.score.bound(design, coordinates.unit) for chain in chains]
         guess = plan.pilot.start(plan.n)
@@ -515,8 +523,8 @@ class RowEngine(ScoringEngine):
             passes.append(ScorePass(pass_plan, centre, rotated=True))
         read = plan.pilot.read(last=planned.last)
         if any(score_pass.plan.unimodal for score_pass in passes):
-            # events are few where rows are many: for one row in k their noise would be k times
-            # larger
+            # events are rare: if only one row in k were read, noise would be k times larger
+            # relative to them
             passes = [
                 replace(score_pass, plan=replace(score_pass.plan, rows=plan.n, tail_rows=plan.n))
                 for score_pass in passes
@@ -533,7 +541,7 @@ class RowEngine(ScoringEngine):
         ], read
 
     def scorers(self, _: ScoredDetail, release: ScoringRelease, design: Design) -> tuple[Any, ...]:
-        """Return the scores at the final fit, which come turned as the passes turn them."""
+        """Return the scores at the final fit, in the rotated coordinates of the passes."""
         from dpmodels.scoring.clusters import Scored
 
         out = []

@@ -1,7 +1,9 @@
-"""Shell of a scoring fit: its plan, its release, and the one loop of its passes.
+"""Plan and release of a scoring fit, with the one loop over its passes.
 
-Plan (public) -> release (sees rows) -> what :mod:`dpmodels.scoring.intervals` reads. What passes
-over rows and over units do each in their way are two :class:`ScoringEngine` classes
+Plan (public) -> release (reads rows) -> inference (:mod:`dpmodels.scoring.intervals`). A *pass* is
+one reading of the rows, one release of sums over them, and the Newton step from these sums. The
+*start* is the first released estimate. A *chain* is one model of a call. The two
+:class:`ScoringEngine` classes do what differs between rows and units
 (:mod:`dpmodels.scoring.rows`, :mod:`dpmodels.scoring.units`).
 """
 
@@ -47,12 +49,12 @@ class Chain:
     label: str = ""  # Empty for the only one of a call
 
     def named(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return names of coefficients (or numbers) of this chain; the only one has no label."""
+        """Return names with the label of this chain; the only chain of a call has no label."""
         return tuple(f"{name} [{self.label}]" if self.label else name for name in names)
 
     @property
     def raw(self) -> bool:
-        """Whether the response stays in its own units."""
+        """Whether the response stays in the user's units."""
         score = self.score
         return not score.of_residual if isinstance(score, Model) else bool(score.raw)
 
@@ -119,13 +121,13 @@ class Fitting:
 
     chain: Chain
     model: Any  # As it was initialised, at the ranges of the design
-    state: State  # Where the next pass looks from
+    state: State  # State at which the next pass is evaluated
     # Values released before the passes, by name.
     values: Mapping[str, Any] = field(default_factory=dict)
-    # (k, r): public rows in u, of models of events and counts of rows, and where passes have a
-    # reserve.
+    # (k, r): public rows in u, for models of events and counts over rows and for fits with a
+    # reserve. None otherwise.
     public: Array | None = None
-    # As they were run: radii no larger than rows and scores can be.
+    # Plans of the passes as they were run, with radii that rows and scores can reach.
     plans: tuple[PassPlan, ...] = ()
     lengths: tuple[Any, ...] = ()  # Histograms of lengths released before each pass, for units
     released: tuple[Released, ...] = ()
@@ -148,9 +150,9 @@ class Fitting:
         return self.model if isinstance(self.model, Model) else getattr(self.model, "score", None)
 
     def recounted(self, counts: Array | None, sd: float, plan: PassPlan) -> Fitting:
-        """Return the model with the released count of units, read off a histogram of all of them.
+        """Return the fit with the released count of units, the sum of a histogram of all of them.
 
-        ``sd``: noise of a bin. Unchanged where n is public, or the count is not clear of its noise.
+        ``sd``: noise of a bin. The fit is unchanged if n is public, or if noise hides the count.
         """
         if counts is None or plan.relation == "replace":
             return self
@@ -160,7 +162,7 @@ class Fitting:
     def after(
         self, plan: PassPlan, released: Released, before: State, step: Step, **changed: Any
     ) -> Fitting:
-        """Return the model after a pass."""
+        """Return the fit after one more pass: a reading of the rows, its release and its step."""
         return replace(
             self, plans=(*self.plans, plan), released=(*self.released, released), before=before,
             last=step, state=step.state, **changed,
@@ -169,7 +171,7 @@ class Fitting:
 
 @dataclass(frozen=True, eq=False)
 class Aimed:
-    """A pass of one model, decided by public and released numbers."""
+    """Next pass of one model, as public and released numbers determine it."""
 
     plan: PassPlan
     over: Pass  # Pass over the rows, of one or several models
@@ -184,7 +186,7 @@ class ScoringEngine(ABC):
     """
 
     before: ClassVar[tuple[str, ...]]  # Names in ``split=`` of the shares before the passes
-    together: ClassVar[bool]  # Models of one payment read the rows together, from one start
+    together: ClassVar[bool]  # Whether models under one charge share readings and start
 
     @abstractmethod
     def schedule(
@@ -282,9 +284,9 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class Opening(ABC):
-    """Start of a fit of rows by another method, in place of that of the joint ball.
+    """Start of a fit of rows by another method, in place of rows in one ball.
 
-    The passes go on from it, so that estimate and errors are of the last pass whatever starts.
+    The passes continue from it, so estimate and errors are those of the last pass for any start.
     """
 
     readings: ClassVar[int]  # Number of readings of the rows
@@ -300,7 +302,7 @@ class Opening(ABC):
     def begin(
         self, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read, n: int
     ) -> tuple[Start, dict[str, Any]]:
-        """Release the start of n rows (expected, under coins), and return it with its values."""
+        """Release the start from n rows (expected, under coins); return it with its values."""
 
 
 @dataclass(frozen=True)
@@ -354,7 +356,7 @@ class ScoredDetail:
     shares: tuple[float, ...]  # Shares of the releases before the passes, and of the passes
     pilot: Pilot  # Pilot sample for the passes before the last
     scales: tuple[ScalePlan | WeightPlan, ...] = ()  # Releases before the start
-    clusters: ClusterPlan | None = None  # The pass by cluster, after the others
+    clusters: ClusterPlan | None = None  # Pass by cluster, after the others
     people: bool = False  # The unit is a person
     # The shares are those of the rules: the last pass may give a part to passes before it.
     whole: bool = True
@@ -379,10 +381,11 @@ class ScoredDetail:
         return coordinates if length is None else of_short_rows(coordinates, design, length)
 
     def errors(self, noise: Callable[[Chain, State, Coordinates], float]) -> dict[str, float]:
-        """Return the privacy errors that a plan expects; none where the model has no public guess.
+        """Return the privacy errors that a plan expects, empty if the model has no public guess.
 
-        Columns are taken as uncorrelated, about the middle of their ranges, with assumed spreads;
-        ``noise`` is of a coefficient in coordinates whitened by them and by the model's guess.
+        Columns are assumed to be uncorrelated, centred at the middle of their ranges, with assumed
+        sds. ``noise`` returns the noise sd of a coefficient in coordinates whitened by these and by
+        the model's guess.
         """
         design, model = self.design, self.model
         if design.unknown or model.coordinates is not None or not model.guess:
@@ -460,11 +463,11 @@ def release_scoring(
 ) -> ScoringRelease:  # fmt: skip
     """Release the start and the passes of all models: the one loop of a fit by scoring.
 
-    ``spreads``: what was released of places (:attr:`ScoringEngine.locate`).
+    ``spreads``: released centres (:attr:`ScoringEngine.locate`).
 
     Privacy
     -------
-    The steps of the plan. Every pass looks from released numbers only.
+    The steps of the plan. Every pass is evaluated at released numbers only.
     """
     engine = plan.engine
     fits: list[Fitting] = []

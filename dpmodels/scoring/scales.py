@@ -1,7 +1,7 @@
-"""Release centre and scale of every number before the start, and look from there.
+"""Release the centre and scale of every numeric variable before the start, and use them as units.
 
-A range says where values may lie, not where they do. Of rows two histograms of each number are
-released, or one of their weights; of people one of each number, and one of each column of the
+A range says where values may lie, not where they do. For rows two histograms of each variable are
+released, and one of their weights; for people one of each variable, and one of each column of the
 information (``method.md``, 3.1, 3.3 and 8.3).
 """
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
 
-# -- Rows: centre and scale of every number (``theory.md``, 3.1).
+# -- Rows: centre and scale of every numeric variable (``theory.md``, 3.1).
 #
-# Two histograms of a number, of cells of its range and then of its distances from their median,
+# Two histograms of a variable, of cells of its range and then of its distances from their median,
 # tell a centre and a scale: the start looks from these. Cells are clipped at the declared range as
-# ever, and no bound rests on what is released.
+# ever, and no bound depends on the released values.
 
 
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class ScalePlan:
     """Numbers whose scales are released, and their budget."""
 
-    names: tuple[str, ...]  # Variables, the response last if it is asked about
+    names: tuple[str, ...]  # Variables, the response last if it is released
     response: bool  # Whether it is
     mu: float  # mu of all scoring, scales included
     relation: str
@@ -83,7 +83,7 @@ class ScalePlan:
         )
 
     def histograms(self, k: int) -> Stack:
-        """Return histogram k (0: places, 1: distances) of every number: one bin each."""
+        """Return histogram k (0: positions, 1: distances) of every variable: one bin each."""
         d = len(self.names)
         return Stack((Sum(OneHot((rules.CELLS, rules.DISTANCE_OCTAVES)[k])),) * d, (1.0,) * d)
 
@@ -95,13 +95,14 @@ class ScalePlan:
     def locate(
         self, coordinates: Coordinates, design: Design, ask: Ask, clear: float
     ) -> Coordinates:
-        """Release centres and scales, and return the coordinates that look from there.
+        """Release centres and scales, and return the coordinates that use them.
 
-        ``clear``: the signal of the start over its noise, by public numbers.
+        ``clear``: ratio of the start to its noise, by public numbers.
 
         Privacy
         -------
-        Unit: one row. Two Gaussian releases of counts, a row in one bin of each number.
+        Unit: one row. Two Gaussian releases of counts, a row is in one bin of each numeric
+        variable.
         """
         plain = design_of_numbers(design, self.predictors, response=self.response)
         places = {column.name.strip("`"): j for j, column in enumerate(plain.columns)}
@@ -112,7 +113,7 @@ class ScalePlan:
     def release_scales(
         self, plain: Design, at: Sequence[int], ask: Ask
     ) -> tuple[Array, Array, list[float | None]]:
-        """Release centres and scales of the numbers in these rows of a design.
+        """Release centres and scales of the numeric variables in these rows of a design.
 
         Returns
         -------
@@ -144,7 +145,7 @@ class ScalePlan:
 
 
 def columns_of_numbers(design: Design) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return (names, places) of the numeric variables that are single columns."""
+    """Return (names, indices) of the numeric variables that are single columns."""
     names, places = [], []
     for j, column in enumerate(design.columns):
         variable = design.kinds.get(column.name)
@@ -172,7 +173,7 @@ def numbers_of(design: Design) -> tuple[str, ...]:
 def design_of_numbers(design: Design, names: Sequence[str], *, response: bool) -> Design:
     """Return the design whose columns are variables as they stand, without weights.
 
-    With the response, if it is asked about, less an offset.
+    With the response, if it is released, less an offset.
     """
     left = design.formula.partition("~")[0].strip() if response else ""
     terms = [f"`{name}`" for name in names] or ["1"]
@@ -188,7 +189,8 @@ def design_of_numbers(design: Design, names: Sequence[str], *, response: bool) -
 class _Histogram:
     """Numbers over equal cells of their ranges, or by half octaves of their distances.
 
-    Of the range, from an origin: its lower end, or a centre. Row by row; missing: in none.
+    Cells are parts of the range, or half octaves of the distance from a centre. A row is in one
+    cell of each variable, or in none if the value is missing.
     """
 
     places: tuple[int, ...]
@@ -197,9 +199,10 @@ class _Histogram:
     octaves: bool = False
 
     def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
-        """Return the counts over blocks, (numbers, bins), octaves the longest first. Confidential.
+        """Return the counts over blocks, (variables, bins), octaves the longest first.
 
-        The exponent of a square says the half octave of the distance, from the range down.
+        Confidential. The exponent of a square gives the half octave of the distance, from the range
+        down.
         """
         size = rules.DISTANCE_OCTAVES if self.octaves else rules.CELLS
         out = np.zeros((len(self.places), size), dtype=np.int64)
@@ -220,11 +223,11 @@ class _Histogram:
 
 
 def shares_of_tree(counts: Array, sd: float) -> Array:
-    """Return shares of the cells of [0, 1], of a noisy histogram: not negative, adding up to 1.
+    """Return shares of the cells of [0, 1] from a noisy histogram; they are not negative, sum 1.
 
-    A node of the dyadic tree over the cells is split in halves, but for what noise does not explain
-    of the difference of its children: ``1/2 + (left/both - 1/2) (1 - 2 m sd^2/(left - right)^2)+``,
-    m cells under each. So the noise of empty cells does not add up.
+    A node of the dyadic tree over the cells is split between its children by positive-part
+    shrinkage towards equal halves, ``1/2 + (left/both - 1/2) (1 - 2 m sd^2/(left - right)^2)+``
+    with m cells under each child. So the noise of empty cells does not accumulate.
     """
     counts, share = np.asarray(counts, dtype=float), np.ones(1)
     while len(share) < len(counts):
@@ -250,10 +253,11 @@ def median_of(counts: Array, sd: float) -> float:
 
 
 def scale_of(counts: Array, sd: float, n: float) -> float | None:
-    """Return the scale of distances over the range, or None if they tell none.
+    """Return the scale of distances over the range, or None if noise hides it.
 
-    Of noisy half octaves of n distances, the longest first: by the first at which the count beyond
-    reaches ``q n = max(.1 n, 2 sd sqrt(j + 1))``, the sd of a normal with that tail.
+    ``counts`` is a noisy histogram of n distances by half octaves, the longest first. The scale is
+    the sd of a normal distribution with the tail at the first half octave at which the count beyond
+    reaches ``q n = max(.1 n, 2 sd sqrt(j + 1))``.
     """
     from scipy.special import ndtri
 
@@ -276,10 +280,11 @@ def scale_of(counts: Array, sd: float, n: float) -> float | None:
 
 
 def _of_few_values(counts: Array, sd: float, n: float) -> float | None:
-    """Return the root mean square of distances of which most have one length (a 0/1 number).
+    """Return the root mean square of distances of which most have one length (a 0/1 variable).
 
-    It is of the half octaves that stand out of the noise, and of as many distances as it hides, at
-    the whole range. A number whose other values are rare has None: they would be blown up.
+    It uses the half octaves that exceed the noise. The number of distances that noise may hide is
+    added at the whole range. A variable whose other values are rare has None, as scaling would make
+    these huge.
     """
     squares = 2.0 ** -(np.arange(len(counts)) + 0.5)
     clear = np.where(counts > rules.VISIBLE_SDS * sd, counts, 0.0)
@@ -290,14 +295,14 @@ def _of_few_values(counts: Array, sd: float, n: float) -> float | None:
 
 
 def sd_of_box(scale: float, width: float) -> float:
-    """Return the sd of a number in the box, by its scale over the width of its declared range."""
+    """Return the sd of a variable in the box, by its scale over the width of its declared range."""
     return width * math.sqrt(
         (1.0 - rules.RANGE_VARIANCE_PART) * scale**2 + rules.RANGE_VARIANCE_PART / 12.0
     )
 
 
 def uniform_range(centre: float, sd: float) -> tuple[float, float]:
-    """Return the range over which a uniform number has this centre and sd."""
+    """Return the range over which a uniform variable has this centre and sd."""
     return centre - math.sqrt(3.0) * sd, centre + math.sqrt(3.0) * sd
 
 
@@ -305,11 +310,11 @@ def looking_from(
     coordinates: Coordinates, design: Design, plan: ScalePlan, centre: Array, width: Array,
     seen: Sequence[float | None], clear: float,
 ) -> Coordinates:  # fmt: skip
-    """Return coordinates about a narrower range of the response, and a narrower box.
+    """Return coordinates for a narrower range of the response and narrower ranges of predictors.
 
-    Predictors are as if uniform, with this centre and sd; half the range of the response is no
-    narrower than the noise of the start calls for. A number whose scale is not told keeps its
-    declared range.
+    Predictors are treated as uniform with this centre and sd. Half the range of the response is at
+    least the multiple of its scale that the noise of the start requires. A variable without a
+    released scale keeps its declared range.
     """
     unit = coordinates.unit
     scale, shift, spread = np.array(unit.scale), np.array(unit.shift), 0.0

@@ -1,4 +1,4 @@
-"""Take the Newton step of a pass from its released sums. Sees no row.
+"""Take the Newton step of a pass from its released sums. It reads no row.
 
 ``method.md``, 3 and 8.3. Everything is in the coordinates v = W u of the pass.
 """
@@ -40,7 +40,7 @@ class Step:
     nu: float  # Noise sd of its entries (svec)
     floor: float
     d: Array  # (r,): the step in w
-    state: State  # After the step. After the last one only theta is new: no pass looks from there.
+    state: State  # After the step; after the last one only theta is new
     axes: tuple[Array, Array]  # (eigenvalues, eigenvectors): of H
     sd: float  # Noise sd of a score over n, far ones above noise included
     # (r, r): whitening for the next information matrix (units only).
@@ -52,14 +52,14 @@ def newton_step(
 ) -> Step:
     """Take one Newton step from the released sums of a pass over rows or units.
 
-    ``theta + sqrt(phi) W' H^{-1} s/n``. Where the information does not depend on theta, H is
-    averaged with that of the pass before by precision; then it is shrunk towards a multiple of the
-    identity as far as noise explains its spread, and its eigenvalues are floored.
+    ``theta + sqrt(phi) W' H^{-1} s/n``. If the information does not depend on theta, H is averaged
+    by precision with the information of the pass before. Then H is shrunk towards a multiple of the
+    identity, by the part of its variation that noise explains, and its eigenvalues are floored.
 
     Parameters
     ----------
     turn : (r, r) array, optional
-        Of units: the map from the coordinates of the scores to those of the information.
+        For units: map from the coordinates of the scores to those of the information.
     """
     r, m, of_units = len(state.theta), plan.rows, turn is not None
     noise = plan.noise.information / m
@@ -91,7 +91,7 @@ def newton_step(
 
 
 def averaged(H: Array, nu: float, state: State, averages: bool) -> tuple[Array, float]:
-    """Return the information averaged with that of the pass before, and the noise sd of both."""
+    """Return the information averaged with the one of the pass before, and its noise sd."""
     if not averages or state.earlier is None:
         return H, nu
     before = state.W @ state.earlier.matrix @ state.W.T
@@ -123,8 +123,8 @@ def _early_of_units(
     """Return an early step over units: damped, no longer than the model allows.
 
     A step of a model that does not average is divided by ``1 + q/2``, ``q^2 = d'H d / (phi r)``, as
-    exponential models overshoot from below. The next pass looks at the information in the W in
-    which that of this pass is round.
+    exponential models overshoot from below. The next pass releases the information in coordinates W
+    in which that of this pass is the identity.
     """
     d, root = step.d, np.linalg.inv(state.W)
     in_u = root @ safe @ root.T
@@ -147,9 +147,9 @@ def _early_of_units(
 def scale_ratio(released: Released, plan: PassPlan, size: float) -> float | None:
     """Return the mean squared score over its expected value, after an allowance for its noise.
 
-    ``(ratio + s^2)/(1 + s^2)``, s the sd of its noise: without that a fit of noise alone learns in
-    every pass that its scale is a tenth of the last one, and prints errors of nothing. ``size``:
-    the sum that it should be.
+    ``(ratio + s^2)/(1 + s^2)``, s the noise sd of the ratio. Without this, if noise dominates, the
+    scale would fall to a tenth in every pass, and errors would be printed near 0. ``size``: the
+    expected value of the sum.
     """
     if released.scale is None:
         return None
@@ -166,11 +166,10 @@ def scores_of(released: Released, plan: PassPlan) -> tuple[Array, float]:
 
 
 def _step_factor(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
-    """Return the part of a step that is kept: noise explains the rest (``method.md``, 3).
+    """Return the factor of a step that removes a part that noise explains (``method.md``, 3).
 
-    A last step loses at most half of what it explains. Where events are
-    rare an early step loses all of it: two steps of noise lead far away. ``sd``: of the noise of
-    ``H d``.
+    A last step loses at most half of that part. If events are rare an early step loses all of it,
+    as two steps by noise lead far away. ``sd``: noise sd of ``H d``.
     """
     damped = plan.policy.shrinks or plan.policy.far if plan.last else plan.plain
     if not damped:
@@ -185,15 +184,17 @@ def _step_factor(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
 def _whitening(
     released: Released, plan: PassPlan, look: Array, back: Array, rescaled: float, least: float
 ) -> Array:
-    """Return the W in which scores are round, by the released meat of a pass.
+    """Return the W in which the covariance of scores is the identity, from the released meat.
 
-    Looked at in the coordinates in which the information is round: there the meat is a multiple of
-    the identity for a model that holds and independent rows, so it is shrunk to that as far as its
-    noise explains what is between. Columns that vary within and between people are told apart.
+    The meat is evaluated in coordinates in which the information is the identity. There it is a
+    multiple of the identity if the model is right and rows are independent. So it is shrunk towards
+    that, by the part of the difference that noise explains. Columns that vary within people and
+    columns that vary between people then get different scales.
 
-    ``look``: W in which the released information is round; ``back``: from the coordinates of the
-    scores to u; ``rescaled``: what scores are multiplied by, squared, in the next pass; ``least``
-    meat over the information, by the model: that of rare events lies beyond its ball.
+    ``look``: W in which the released information is the identity; ``back``: map from the
+    coordinates of the scores to u; ``rescaled``: square of the factor of scores in the next pass;
+    ``least``: smallest meat over the information that the model allows. Scores of rare events are
+    longer than the ball of the meat.
     """
     assert released.meat is not None
     m, r = plan.rows, len(look)

@@ -1,15 +1,14 @@
 """Score sums by person: each person's rows are summed, clipped, and added in exact integers.
 
-A regression needs of a unit (a row, or a person with any number of rows) a score and an
-information. Here a public function of the unit's *own rows* and of released numbers makes both:
-``expand(rows) -> (rows of scores, whose sum is S_p; rows v, whose V_p'V_p is the information)``.
-The pass clips them by unit and adds them up in integers. A
-plain row is a person with one row.
+For a regression each unit (a row, or a person with any number of rows) has a score and an
+information. An *expansion*, a public function of the unit's rows and of released numbers, computes
+both: ``expand(rows) -> (rows of scores, with sum S_p; rows v, with information V_p'V_p)``. The pass
+clips them by unit and sums them in integers. A plain row is a person with one row.
 
-What rule (U) of ``units.md`` asks of an expansion: what it makes of a unit is a function of
-that unit's rows, bit for bit. No product of matrices over a block, no mean over the table, eta
-coordinate by coordinate (:func:`dpmodels.sums.products.mapped` is of the row alone), and what a
-softmax subtracts is the largest of the person or the row, never of the block.
+Rule (U) of ``units.md`` for an expansion: its result for a unit is a function of this unit's rows,
+bit for bit. So there is no product of matrices over a block and no mean over the table. eta is
+computed coordinate by coordinate (:func:`dpmodels.sums.products.mapped` depends on the row alone).
+A softmax subtracts the largest value of the person or the row, never of the block.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class Local(Protocol):
 
 
 class Expansion:
-    """A model of a unit's own rows, initialised: public and released numbers only.
+    """A model of a unit's rows, initialised: public and released numbers only.
 
     What is here is what likelihoods share: nothing is learnt beside theta, steps are measured in
     linear predictors, C is by the histogram.
@@ -123,7 +122,7 @@ class Expansion:
     def longest(self, state: State) -> float:
         """Return the longest early step: root mean square change of the linear predictor.
 
-        Of likelihoods 2: a factor of 7 of odds, rates, hazards.
+        It is 2 for likelihoods, a factor of 7 in odds, rates or hazards.
         """
         return rules.MAX_EARLY_STEP_OF_UNITS
 
@@ -194,8 +193,8 @@ def own_mean(cells: Array, present: Array, counts: Index) -> Array:
 class RegressionRows:
     """Scores ``w psi`` and information ``sqrt(omega) w`` of rows, ``w = W u``."""
 
-    centre: Centre  # Where the pass looks from
-    # w and the residual less their means over the unit's own rows (fixed effects).
+    centre: Centre  # State at which the pass is evaluated
+    # w and the residual less their means over the unit's rows (fixed effects).
     demean: bool = False
     equal: bool = False  # Units count equally: each of its T complete rows as 1/T
 
@@ -265,7 +264,7 @@ class Regression(Expansion):
         return RegressionRows(centre, self.demean, self.equal)
 
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
-        """Return the state with the scale that a pass taught."""
+        """Return the state with the scale that a pass estimated."""
         return self.score.updated(state, H, ratio)
 
     def _constant(self, H: Array) -> float:
@@ -279,25 +278,25 @@ class Regression(Expansion):
         return omega if not self.score.of_residual and not self.score.bounded else max(omega, 1.0)
 
     def longest(self, state: State) -> float:
-        """Return two spreads of the response, or 2 where the linear predictor has no unit."""
+        """Return two sds of the response, or 2 for models of a mean: the longest early step."""
         if not self.score.of_residual:
             return rules.MAX_EARLY_STEP_OF_UNITS
         sd = 0.5 if self.values is None else self.values.sd * float(self.coordinates.unit.scale[-1])
         return rules.MAX_EARLY_STEP_OF_UNITS * sd
 
     def least_meat(self, state: State) -> float:
-        """Return the row model's minimum: events and few counts vary at least that much."""
+        """Return the minimum of the row model: the least variance of events and of small counts."""
         return self.score.least_meat(state)
 
     def typical_long(self, state: State) -> float:
         """Return the length of the score of a unit with the rarer of two outcomes.
 
-        Of an event ``T (1 - m) |W u|`` at the centre of the predictors, m the fitted share and T
-        the rows of a unit, by the information of the constant before the first pass. Fits that
-        noise has led away are believed up to ``RARE_LENGTH_OF_UNITS sqrt(1/m_0 + r)``, m_0 the
-        released share. Of rare counts that of a count of 1: ``sqrt(r/mean)``, by the mean count
-        of a unit. Of a quantile that of one row beyond it: ``max(tau, 1 - tau) sqrt(r/T)`` over
-        the root.
+        For an event it is ``T (1 - m) |W u|`` at the centre of the predictors, m the fitted share
+        and T the number of rows of a unit, from the information of the constant before the first
+        pass. It is at most ``RARE_LENGTH_OF_UNITS sqrt(1/m_0 + r)``, m_0 the released share, as
+        noise may have moved the fit far away. For rare counts it is the length of a count of 1,
+        ``sqrt(r/mean)`` with the mean count of a unit. For a quantile it is the length of one row
+        beyond it, ``max(tau, 1 - tau) sqrt(r/T)`` over the root of ``tau (1 - tau)``.
         """
         a, values = self.coordinates.constant, self.values
         if a is None or values is None:
@@ -326,11 +325,11 @@ class Regression(Expansion):
         return self.score.remainder(state, d)
 
 
-# -- Passes over expanded units: what one unit comes to, in exact integers.
+# -- Passes over expanded units: the contribution of one unit, in exact integers.
 #
-# Four jobs: where numbers lie (cells of their ranges), how large each column of the information is,
-# how long the scores are, and the sums of a scoring pass. The sets that a unit's part lies in are
-# those of the queries in :mod:`dpmodels.scoring.scales`,
+# There are four jobs: histograms of values (cells of the ranges), of squares of each column of the
+# information and of lengths of scores, and the sums of a scoring pass. The sets that contain a
+# unit's contribution are those of the queries in :mod:`dpmodels.scoring.scales`,
 # :mod:`dpmodels.scoring.clip` and :mod:`dpmodels.scoring.passes`
 # (``theory.md``, 8.2).
 
@@ -409,21 +408,21 @@ class ScalesJob:
 
 @dataclass(frozen=True, eq=False)
 class PlacesJob:
-    """Shares of each unit's rows in cells of numbers: ``floor(2^20/rows)`` a row and number."""
+    """Shares of each unit's rows in cells of variables: ``floor(2^20/rows)`` a row and number."""
 
     places: tuple[int, ...]  # Rows of the block
-    # tuple of (cells - 1,) arrays: inner edges of the cells of each number, all of one count.
+    # tuple of (cells - 1,) arrays: inner edges of the cells of each variable, all of one count.
     edges: tuple[Array, ...]
     of_people: bool
     # (p,): columns that add up to the root of a row's weight, by which predictors are multiplied.
     # None if they are not.
     root: Array | None = None
-    # (numbers,): centres of distances that are in cells, or None for cells of the numbers
+    # (numbers,): centres of distances that are in cells, or None for cells of the variables
     # themselves.
     centre: Array | None = None
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
-        """Return the masses, (numbers, cells), in steps of 2^-20. Confidential."""
+        """Return the sums of shares, (variables, cells), in steps of 2^-20. Confidential."""
         size = len(self.edges[0]) + 1
         out = np.zeros((len(self.places), size), dtype=np.int64)
         for block in units_of(blocks):
@@ -451,11 +450,12 @@ class UnitsJob:
     r: int
     of_people: bool
     # (r, r): rows v are looked at in coordinates of their own, ``turn v``: those in which the
-    # information is round. Of people each part is by itself, so coordinates are free.
+    # information is round. For people each part is clipped separately, so any coordinates may be
+    # used.
     turn: Array | None = None
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> PassSums:
-        """Return the exact sums; coins, one a unit, choose meat and ordinary information.
+        """Return the exact sums; coins, one per unit, choose meat and ordinary information.
 
         Confidential.
         """

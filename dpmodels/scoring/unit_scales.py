@@ -1,8 +1,8 @@
-"""Release centres of numbers and scales of columns, before the first pass over units.
+"""Release centres of numeric variables and scales of columns, before the first pass over units.
 
-A declared range says where values may lie, not where they do. Histograms of each number over its
-range, and of its distances from there, give a centre and a scale; those of each column's own sum of
-squares a scale of the information (``method.md``, 8.3).
+A declared range says where values may lie, not where they do. Histograms of each numeric variable
+over its range, and of its distances from there, give a centre and a scale; those of each column's
+sum of squares a scale of the information (``method.md``, 8.3).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SCALES = "scales of the information"
 
 @dataclass(frozen=True)
 class Number:
-    """A number that is asked about."""
+    """A numeric variable whose distribution is released."""
 
     name: str
     place: int  # Row of the block
@@ -53,7 +53,7 @@ class Number:
     low: float
     high: float
     # {"even", "log", "whole", "octaves"}: cells even on the range, even in ``log(1 + y - low)``, or
-    # one a whole number, or half octaves below ``high``.
+    # one per whole number, or half octaves below ``high``.
     kind: str = "even"
 
     def bounds(self) -> Array:
@@ -71,7 +71,7 @@ class Number:
 
     @property
     def cells(self) -> int:
-        """Cells that can hold a value: all, or one a whole number."""
+        """Cells that can hold a value: all, or one per whole number."""
         return (
             rules.CELLS
             if self.kind != "whole"
@@ -90,11 +90,12 @@ class Number:
     def shares(self, counts: Array, sd: float, n: float) -> Array:
         """Return the shares of all cells, of noisy counts (CELLS,) of n units.
 
-        Cells that stand out of the noise, where these hold most units (a number of few values, or
-        one whose range is far too wide), the others even over the range: what is not seen may be
-        anywhere, and that is no less than the noise of those that are (a rare value, taken for
-        none, would be blown up). Counts that are not seen are at most twice those that are: a few
-        anywhere in a wide range would make a mean of their own. Else by a tree.
+        If the cells that exceed the noise contain most units (a variable with few values, or a
+        range that is far too wide), they get their counts. The remaining units are spread evenly
+        over the range, as they may be anywhere. Their share is at least the noise of the cells that
+        exceed it, so that a rare value is not scaled to be huge. For counts these units are at most
+        at twice the largest visible value, as a few of them in a wide range would determine the
+        mean. Otherwise shares are by a tree (:func:`dpmodels.scoring.scales.shares_of_tree`).
         """
         clear = clear_bins(counts, sd)
         clear[self.cells :] = 0.0
@@ -116,14 +117,14 @@ class Number:
         return np.asarray(out / out.sum())
 
     def middles(self) -> Array:
-        """Return the values that cells stand for, (CELLS,)."""
+        """Return the middles of the cells, (CELLS,)."""
         ends = self.bounds()
         return (ends[1:] + ends[:-1]) / 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """The released distribution of a number over its cells: shares that are positive."""
+    """Released distribution of a variable over its cells: shares that are positive."""
 
     number: Number
     shares: Array  # (CELLS,)
@@ -148,8 +149,8 @@ class Spread:
     def root_mean_square(self) -> float:
         """Root mean squared distance from the mean; never zero.
 
-        What the box of a predictor is made of: between its outer tenths a number that is mostly
-        one value has no spread.
+        The narrowed range of a predictor is computed from it. The distance of quantiles would be 0
+        for a variable that mostly has one value.
         """
         middles = self.number.middles()
         size = math.sqrt(float(self.shares @ (middles - self.mean) ** 2))
@@ -165,15 +166,15 @@ class Spread:
 
 
 def numbers(design: Design, *, response: str) -> tuple[Number, ...]:
-    """Return the numbers to ask about: numeric columns, and the response last.
+    """Return the variables with released distributions: numeric columns, the response last.
 
-    ``response``: its cells (:attr:`Number.kind`); empty: it is not asked about.
+    ``response``: its cells (:attr:`Number.kind`); empty: it is not released.
     """
     out = []
     names, places = columns_of_numbers(design)
     plain, n_predictors = design, len(names)
     if design.scaled and not design.bought:
-        plain = unweighted(design)  # predictors are asked about before they are multiplied
+        plain = unweighted(design)  # predictors before they are multiplied by weights
         n_predictors = 0 if constant_columns(design) is None else n_predictors
     for name, place in zip(names[:n_predictors], places[:n_predictors], strict=True):
         interval = plain.z[place].interval
@@ -189,7 +190,7 @@ def numbers(design: Design, *, response: str) -> tuple[Number, ...]:
 
 
 def weight_number(design: Design) -> tuple[Number, ...]:
-    """Return the weights of rows as a number to ask about, or nothing without weights."""
+    """Return the weights of rows as a variable with a released distribution, if there are any."""
     place = design.auxiliary_place("weights")
     interval = None if place is None else design.z[place].interval
     if place is None or interval is None or not interval[1] > 0.0:
@@ -198,7 +199,7 @@ def weight_number(design: Design) -> tuple[Number, ...]:
 
 
 def places_of(many: int, *, people: bool, cells: int = rules.CELLS) -> Stack:
-    """Return a stack of histograms, one per number: a unit's shares of cells, or its one cell."""
+    """Return a stack of histograms, one per variable: a unit's shares of cells, or its one cell."""
     one_hot: Any = OneHot(cells)
     each = Sum(ConvexHull(one_hot)) if people else Sum(one_hot)
     return Stack((each,) * many, (1.0,) * many)
@@ -208,13 +209,13 @@ def ask_places(
     ask: Ask, numbers: tuple[Number, ...], design: Design, n: float, *, people: bool,
     read: Read = ALL, root: Array | None = None,
 ) -> tuple[Spread, ...]:  # fmt: skip
-    """Release the distributions of numbers.
+    """Release the distributions of the variables.
 
     ``root``: the columns that add up to what predictors are multiplied by, or None.
 
     Privacy
     -------
-    GDP for one unit, its mu as planned: its shares of the cells of each number.
+    Gaussian DP for one unit, with the planned mu: its shares of the cells of each variable.
     """
     edges = tuple(number.bounds()[1:-1] for number in numbers)
     job = PlacesJob(tuple(number.place for number in numbers), edges, people, root)
@@ -233,7 +234,7 @@ def ask_distances(
 
     Privacy
     -------
-    GDP for one unit, its mu as planned: its shares of the half octaves of each number.
+    Gaussian DP for one unit, with the planned mu: its shares of the half octaves of each variable.
     """
     predictors = [spread for spread in spreads if spread.number.place < design.p]
     if not predictors:
@@ -257,7 +258,7 @@ def ask_distances(
 def _masses(
     ask: Ask, step: str, job: PlacesJob, design: Design, read: Read
 ) -> tuple[Array, float]:
-    """Release the masses of a job, (numbers, cells), and return them with their noise sd."""
+    """Release the sums of a job, (variables, cells), and return them with their noise sd."""
     statistic = places_of(len(job.places), people=job.of_people, cells=len(job.edges[0]) + 1)
     unit = 1 if job.of_people else 2**20  # a row has the whole unit, as a mark
     over = Sums(design, job)
@@ -279,7 +280,7 @@ def ask_scales(
 
     Privacy
     -------
-    GDP for one unit, its mu as planned: one bin of each of r histograms.
+    Gaussian DP for one unit, with the planned mu: one bin of each of r histograms.
     """
     statistic = Stack((Sum(OneHot(rules.OCTAVES)),) * r, (1.0,) * r)
     over = Sums(design, ScalesJob(local, people, r))
@@ -293,13 +294,14 @@ def ask_scales(
 
 
 def scales_of(counts: Array, sd: float, n: float) -> Array:
-    """Return the mean over n units of numbers whose histograms are given, (r,): never zero.
+    """Return the mean over n units of the squares with these histograms, (r,): never zero.
 
-    What of a column is ``COLUMN_OCTAVES`` octaves below the largest is not its own: coordinates are
-    orthogonal but for what the box does not know, and a column that varies in few units only would
-    be known by what others leave in it, blown up. A column that is not seen beside others is taken
-    for one of all units: too quiet costs a pass; if it were too high, the balls of the information
-    would cut the few units that it varies in, and steps would go past the root.
+    Squares that are ``COLUMN_OCTAVES`` octaves below the largest column are left out. Coordinates
+    are orthogonal only up to the error of the box, and a column that varies in few units would get
+    its scale from the other columns' remainder. A column whose squares do not exceed the noise is
+    taken to vary in all units. If its scale is then too large, one more pass is needed. If it were
+    too small, the balls of the information would clip the few units in which it varies, and steps
+    would be too long.
     """
     counts = without_rounding(counts)
     clear = [mean_square(c, sd, rules.SCORE_QUANTILE)[0] for c in counts if clear_bins(c, sd).any()]
@@ -315,7 +317,7 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
                 square, count = mean_square(high, sd, rules.SCORE_QUANTILE)
                 out[j] = square * min(count / n, 1.0)
                 squares.append(square)
-    # nothing but noise: what the box lets expect of u, of as many units as noise hides
+    # only noise: the expected square of u by the box, in as many units as noise hides
     hidden = min(rules.CLEAR_SDS * sd / n, 1.0)
     return np.where(out > 0.0, out, max(float(np.median(squares)), hidden) if squares else 1.0)
 
@@ -323,7 +325,12 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
 def recentred(
     coordinates: Coordinates, design: Design, spreads: tuple[Spread, ...]
 ) -> Coordinates:
-    """Return coordinates of a box about the released centres, as wide as the released spreads."""
+    """Return the coordinates computed for narrower ranges of the predictors.
+
+    Each predictor's range becomes an interval about its released mean, as wide as its released
+    root mean square implies. If its scale was released the interval is about the median, with a
+    width from the scale.
+    """
     box = {}
     for spread in spreads:
         if spread.number.place < design.p:

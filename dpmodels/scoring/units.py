@@ -1,7 +1,7 @@
-"""Passes over units: places, scales, and scoring passes of two readings.
+"""Scoring engine for units: centres, scales, and passes of two readings.
 
-One of the two engines of :mod:`dpmodels.scoring.run`. Each pass first releases how long the
-scores are, then chooses its clip by that, then releases its sums (``method.md``, 8.3).
+One of the two engines of :mod:`dpmodels.scoring.run`. Each pass first releases a histogram of the
+lengths of scores, then chooses its clip from it, then releases its sums (``method.md``, 8.3).
 """
 
 from __future__ import annotations
@@ -83,18 +83,18 @@ class UnitModel:
     # Whether the score is linear in theta: three passes, else four.
     averages: ClassVar[bool] = False
     scale: ClassVar[bool] = False  # Whether early passes release a scale
-    # Cells of the response (:func:`dpmodels.scoring.scales.numbers`); empty: its place is not
-    # asked about.
+    # Kind of the cells of the response (:func:`dpmodels.scoring.scales.numbers`); empty: its
+    # distribution is not released.
     cells: ClassVar[str] = ""
 
     @property
     def raw(self) -> bool:
-        """Whether the response stays in its own units: that of no linear model."""
+        """Whether the response stays in the user's units (models that are not linear)."""
         return not self.averages
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Shares of places, scales and passes."""
+        """Shares of centres, scales and passes."""
         return rules.LINEAR_UNITS if self.averages else rules.NONLINEAR_UNITS
 
     def dimension(self, rank: int) -> int:
@@ -109,7 +109,7 @@ class UnitModel:
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
         mu: float,
     ) -> Initialised:  # fmt: skip
-        """Return the model before its first pass, having asked its own steps."""
+        """Release the model's steps before the first pass, and return it with its start."""
         raise NotImplementedError
 
 
@@ -146,12 +146,12 @@ class RowModel(UnitModel):
 
     @property
     def raw(self) -> bool:
-        """Whether the response stays in its own units."""
+        """Whether the response stays in the user's units."""
         return not self.score.of_residual
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Shares of places, scales and passes: few passes where those of rows are few."""
+        """Shares of centres, scales and passes: few passes where those of rows are few."""
         return (
             rules.LINEAR_UNITS if self.score.pass_shares is rules.LINEAR else rules.NONLINEAR_UNITS
         )
@@ -182,9 +182,9 @@ class UnitsPlan(ScoringPlan):
     """Plan of a scoring fit over units."""
 
     people: bool  # Units are people, else rows
-    shares: tuple[float, ...]  # Shares of places, scales and passes, after the prelude
-    asked: tuple[Number, ...] = ()  # Numbers whose places are asked about
-    scaled: bool = False  # Whether some are predictors, whose scales are asked about too
+    shares: tuple[float, ...]  # Shares of centres, scales and passes, after the prelude
+    asked: tuple[Number, ...] = ()  # Variables whose distributions are released
+    scaled: bool = False  # Whether some are predictors, whose scales are released too
 
     @property
     def prelude(self) -> tuple[LedgerStep, ...]:
@@ -226,7 +226,7 @@ class UnitsPlan(ScoringPlan):
 
     @property
     def asking(self) -> tuple[tuple[str, float], ...]:
-        """Names and shares of the histograms of numbers: half each, or one where none is scaled."""
+        """Names and shares of the histograms of variables: half each, or one if none is scaled."""
         if not self.asked:
             return ()
         share = self.shares[0]
@@ -235,7 +235,7 @@ class UnitsPlan(ScoringPlan):
 
     @property
     def passes(self) -> tuple[float, ...]:
-        """Shares of the passes, with the share of places if no number is asked about."""
+        """Shares of the passes, with the share of centres if no distribution is released."""
         places, _, *early, last = self.shares
         return (*early, last + (0.0 if self.asked else places))
 
@@ -317,7 +317,7 @@ def ask_lengths(
 
     Privacy
     -------
-    GDP for one unit, its mu as planned: one bin.
+    Gaussian DP for one unit, with the planned mu: one bin.
     """
     over = Sums(design, LengthsJob(local, people))
     query = Query(
@@ -333,10 +333,11 @@ def unit_pass(
 ) -> PassPlan:  # fmt: skip
     """Return a pass: radii by released lengths, and the noise of its sums.
 
-    ``mu`` is of the pass, its histogram of lengths included; N the units that it reads (public, a
-    guess, or expected under coins), ``tail`` those of meat and ordinary information; ``trace`` of
-    the information of a unit in the coordinates of the pass, as last released. C is ``clip`` where
-    a model chooses it, else by :func:`chosen_clip`, no smaller than ``least``.
+    ``mu``: strength of the pass with its histogram of lengths; N: number of units that it reads
+    (public, a guess, or expected under coins); ``tail``: number of units for meat and ordinary
+    information; ``trace``: trace of the information of a unit in the coordinates of the pass, as
+    last released. C is ``clip`` if a model chooses it, else from :func:`chosen_clip`, and at least
+    ``least``.
     """
     share = shares_of_units(last=last, scale=scale, many=many)
 
@@ -369,7 +370,7 @@ def unit_pass(
 
 
 class UnitEngine(ScoringEngine):
-    """Score units: places, scales, and passes whose clip follows released lengths."""
+    """Score units: centres, scales, and passes whose clip follows released lengths."""
 
     before: ClassVar[tuple[str, ...]] = ("places", "scales")
     together: ClassVar[bool] = False
@@ -394,7 +395,7 @@ class UnitEngine(ScoringEngine):
         first = detail.chains[0].score
         located: tuple[Number, ...] = ()
         if detail.model.coordinates is None:
-            # a design whose ranges are to be bought is planned as if it had them
+            # a design whose ranges will be estimated is planned as if it had them
             ranged = design.with_bounds(dict.fromkeys(design.unknown, (0.0, 1.0)))
             located = numbers(ranged, response=first.cells)
         located += weight_number(design)
@@ -438,7 +439,7 @@ class UnitEngine(ScoringEngine):
         self, detail: ScoredDetail, scoring: UnitsPlan, coordinates: Coordinates, design: Design,
         ask: Ask,
     ) -> tuple[Coordinates, tuple[Spread, ...]]:  # fmt: skip
-        """Return coordinates of a box about the released places of numbers, and these."""
+        """Return coordinates for narrower ranges about the released centres, and these centres."""
         if not scoring.asked:
             return in_order(coordinates), ()
         pilot, root = scoring.pilot, None

@@ -1,8 +1,8 @@
-"""A look before the fit: a noisy count of usable rows, and which variable is to blame.
+"""Noisy count of usable rows before the fit, and of the variable whose cells are not usable.
 
-The first step of a scored call that is given ``stop=``. Below a public threshold the call stops,
-the last pass pays for counts by variable, and what was not drawn goes back to the budget. Claims:
-``theory.md``, 7.
+It is the first step of a scoring fit with ``stop=``. Below a public threshold the call stops. Then
+counts by variable are released, with the share of the last pass, and the rest of the charge is
+returned to the budget. Claims: ``theory.md``, 7.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Look:
 
     @classmethod
     def of(cls, request: Request, design: Design, mu: float, n: int) -> Look | None:
-        """Plan the look of a call, or None: it asks for none, or its noise would hide the rows."""
+        """Plan the count of usable rows, or return None if it is not wanted or hidden by noise."""
         stop = request.options.get("stop", False)
         stop = request.split is None if stop is None else stop
         if not stop or not mu > 0.0:
@@ -96,7 +96,7 @@ class Look:
         }
 
     def first(self, part: Part) -> Part:
-        """Return the ranges' part of the call with the look before it: the rest gets less."""
+        """Return the ranges' part of the call with this count before it: the rest gets less."""
         remaining = 1.0 - self.share
         root = math.sqrt(remaining)
         steps = [replace(s, mechanism=Gaussian(s.mechanism.mu * root)) for s in part.steps]

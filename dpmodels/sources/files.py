@@ -244,9 +244,9 @@ _AS_USUAL = Signs()
 class CsvSource:
     """CSV files. Cell types are not public, so a column's kind is "unknown" until declared.
 
-    Cells are read as text. A reader that guesses a type a chunk would let one cell decide how all
-    others are read: "01" is a level of its own beside "x", and the number 1 without it. A row is a
-    line, so a quoted cell cannot contain a line break (see :mod:`dpmodels.sources.files`).
+    Cells are read as text. A reader that guesses one type per chunk would let one cell decide how
+    all others are read: "01" is a level of its own beside "x", and the number 1 without it. A row
+    is a line, so a quoted cell cannot contain a line break (see :mod:`dpmodels.sources.files`).
     """
 
     rescannable = True

@@ -24,7 +24,7 @@ from dpmodels.variables import NA_WORDS
 #
 # A parser of whole files lets one record decide what the others are: a quote that is not closed
 # takes in the lines after it, a lone carriage return or an empty line adds or removes a row, a line
-# with too many cells is an error. Here each line is a row by itself. Lines of the
+# with too many cells is an error. Here each line is one row. Lines of the
 # right number of cells with quotes that close, nearly all of a usual file, are left to the parser
 # (pyarrow's where it is installed, else pandas') as they are; any other is written anew, so that
 # the parser must find one row in it.
@@ -74,7 +74,7 @@ _BY_LINE = {"gb18030", "gbk", "gb2312", "big5", "shift_jis", "cp932", "euc_jp", 
 
 
 def known_encoding(name: Any) -> str:
-    """Return the name of an encoding in which each line can be read by itself, or refuse it."""
+    """Return the name of an encoding in which each line can be read separately, or refuse it."""
     codec = ""
     with suppress(LookupError, TypeError):
         codec = codecs.lookup(name).name.replace("-", "_")
@@ -132,7 +132,7 @@ def _only_member(path: Path) -> Any:
 
 
 class _Recoded:
-    """A file of another encoding, read as UTF-8. Each line is decoded by itself."""
+    """A file of another encoding, read as UTF-8. Each line is decoded separately."""
 
     closed = False
 
@@ -381,7 +381,7 @@ def chosen_lines(
     """Yield (m, columns of the chosen among the next m lines), ``rows`` lines at once.
 
     Lines that are not chosen are not parsed. ``names``: columns to read. ``numbers``: those of them
-    to parse as numbers, the others are text. ``choose(m)`` returns the places, in order, of the
+    to parse as numbers, the others are text. ``choose(m)`` returns the indices, in order, of the
     chosen among m lines.
 
     **Privacy.** A line is a row, so leaving lines out leaves rows out and changes no other.

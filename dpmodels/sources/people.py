@@ -317,7 +317,7 @@ class PeopleRows(OfRows):
     ) -> Iterator[BlockOfPeople]:
         """Yield one pass of blocks of whole people, about ``height`` rows each.
 
-        Rows without an id are nobody's and left out. A person of more rows is a block of its own.
+        Rows without an id are nobody's and left out. A person of more rows is a separate block.
         With ``coins`` only the people that they choose, one coin a person.
         """
         for cells, starts, counts in self._parts(design.kinds, coins, height):
@@ -331,7 +331,7 @@ class PeopleRows(OfRows):
     ) -> Any:  # fmt: skip
         """Return the sums of one pass over people (:func:`dpmodels.sources.summed.summed`).
 
-        All rows are read: places are no business of people.
+        All rows are read: positions do not matter for people.
         """
         if windows.every > 1 or not getattr(job, "of_people", False):
             raise PrivacyBugError("this stage reads rows, but the unit of the call is a person")
@@ -345,7 +345,7 @@ class PeopleRows(OfRows):
         return total
 
     def raw_people(self, names: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], Index]]:
-        """Yield cells as they are, with the place of the person of each row: -1 for nobody's.
+        """Yield cells as they are, with the index of the person of each row: -1 for nobody's.
 
         The table is read twice: ids first.
         """
@@ -387,8 +387,8 @@ class PeopleRows(OfRows):
     ) -> Array:
         """Return design columns (k, n) with one row per person, that of the smallest keyed hash.
 
-        ``keep``: which places of people are wanted (sorted); ``draw(m)``: secret uniform bytes, for
-        the key. People without rows are NaN.
+        ``keep``: which indices of people are wanted (sorted); ``draw(m)``: secret uniform bytes,
+        for the key. People without rows are NaN.
 
         **Privacy.** Which row stands for a person is a function of its own rows and of the key
         alone: one person is one column of what comes back.
@@ -418,7 +418,7 @@ class PeopleRows(OfRows):
         a person's rows of equal cells. People stand in a secret uniform order.
 
         **Privacy.** One person changes ``most`` consecutive rows: which of its rows are kept is a
-        function of them and of the key, and the order of people knows nothing of cells or ids.
+        function of them and of the key, and the order of people does not depend on cells or ids.
         """
         key, order, at = noise.coins(8), noise.permutation(self.n), 0
         out: dict[str, Any] = {}
@@ -506,14 +506,14 @@ class PeopleRows(OfRows):
         self._cells = held.ordered(order)
 
     def _check(self, people: int) -> None:
-        """Refuse a pass that met another number of people than was declared or counted."""
+        """Refuse a source that gave another number of people than was declared or counted."""
         if not self._public_n:
             return
         if self.person.count is not None and people > self.person.count:
             raise SourceError("the table has more people than units= declares")
         if self.person.count is None and people != self.n:
             raise SourceError(
-                "this pass met another number of people than was counted before: the source must "
+                "the source has another number of people than was counted before. It must "
                 "give the same rows each time"
             )
 
@@ -555,7 +555,7 @@ def _smallest(
 def row_hashes(cells: Sequence[Any], key: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Return a keyed number of each row, a function of its cells and of the key alone.
 
-    Cells are compared by value (0 and -0 are one, missing cells too). No proof rests on how well
+    Cells are compared by value (0 and -0 are one, missing cells too). No proof depends on how well
     it mixes: a key fixed for ever would do for privacy (``units.md``, 5).
     """
     seed = np.frombuffer(np.ascontiguousarray(key[:8]).tobytes(), dtype=np.uint64)[0]
@@ -573,7 +573,7 @@ def row_hashes(cells: Sequence[Any], key: npt.NDArray[np.uint8]) -> npt.NDArray[
     return out
 
 
-# -- At most so many rows of each person, as rows: what cap and pay reads (``units.md``).
+# -- At most so many rows of each person, as rows: as group privacy needs (``units.md``).
 
 
 class _Kept:
@@ -599,7 +599,7 @@ class _Kept:
 
 
 class CappedRows(Rows):
-    """``max_rows=`` rows of each person, for a method with a proof for rows (cap and pay).
+    """``max_rows=`` rows of each person, for a method with a proof for rows (group privacy).
 
     ``noise`` is for the key of the hashes and the order of people.
     """

@@ -71,10 +71,10 @@ class Windows:
 
 @dataclass(frozen=True, eq=False)
 class Coins:
-    """Each row with probability 1 / ``every``, by a secret coin of its own.
+    """Each row with probability 1 / ``every``, by a separate secret coin.
 
-    **Privacy.** Coins know nothing of cells, places or the order of the rows, nor of what was
-    released before: when they are tossed changes nothing.
+    **Privacy.** Coins do not depend on cells, positions or the order of the rows, nor on earlier
+    releases: when they are tossed changes nothing.
     """
 
     every: int  # A power of two, at most 256
@@ -148,7 +148,7 @@ class OfRows:
 KEY_BYTES = 32
 #: The key fills a whole block of SHAKE256, so the stream is a function keyed by its state.
 _RATE = 136
-#: The part that all parts are whose place is known.
+#: Part of a table if the positions of its rows are known.
 _BY_PLACE = (1 << 64) - 1
 
 
@@ -163,7 +163,7 @@ class Key:
     def coins(self, part: int, purpose: int, first: int | None = None) -> Coins:
         """Return the coins of one part of the table, from its first row on.
 
-        Those of a row go by its place, where that is known: however the table is cut.
+        Those of a row depend on its position, if it is known: however the table is cut.
         """
         if first is None:
             return Coins(self.every, _Stream(self.secret, part, purpose).draw)
@@ -222,7 +222,7 @@ _END: Any = object()
 
 
 def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
-    """Yield the items of a generator that runs in a thread of its own, in their order.
+    """Yield the items of a generator that runs in a separate thread, in their order.
 
     At most three items exist at a time if the caller lets go of each before it asks for the next.
     The thread starts with the first item and has ended when this generator has, also if it is
@@ -321,7 +321,7 @@ class Rows(OfRows):
     ``n`` is the public row count: a pass that meets another number stops the call, but under
     add/remove (``public_n=False``). ``passes`` is how many are planned, for the one bar of a call.
     ``coerced``: the cells of the source are as coercion would give them. ``executor``: who does the
-    tasks of passes that are sums. ``first``: place of the source's first row.
+    tasks of passes that are sums. ``first``: position of the source's first row.
     """
 
     by_cell = True
@@ -427,9 +427,9 @@ class Rows(OfRows):
     def _parts(
         self, kinds: Mapping[str, Any], windows: Windows, coins: Coins | None
     ) -> Iterator[tuple[int, dict[str, Any], int, list[tuple[int, int]]]]:
-        """Yield (rows passed, coerced cells, place of the first, places to take): one pass.
+        """Yield (rows passed, coerced cells, position of the first, positions to take): one pass.
 
-        Under coins the cells are those of the chosen rows, and their places are among these.
+        Under coins the cells are those of the chosen rows, and their positions are among these.
         """
         names = list(kinds)
         reading = getattr(self.source, "reading", None)  # a source that makes use of kinds
@@ -556,19 +556,19 @@ class Rows(OfRows):
         return self._bar if self._left >= 0 else None
 
     def check(self, seen: int) -> None:
-        """Refuse a pass that met another number of rows than there are, where that is public."""
+        """Refuse a source that gave another number of rows than before, if this is public."""
         if self._public_n and seen != self.n:
             raise SourceError(
-                "this pass met another number of rows than was declared or counted before: the "
+                "the source has another number of rows than was declared or counted before. The "
                 "source must give the same rows each time"
             )
 
     def check_parts(self, lengths: Mapping[int, int]) -> None:
-        """Refuse a pass that met another number of rows in a part than a pass before it.
+        """Refuse a source that gave another number of rows in a part than in an earlier pass.
 
         ``lengths`` (part -> rows) stay in this process for the length of the call, and no message
-        shows them. Of a table that is the same in every pass this never says anything, whatever
-        is in it; where one row may be added or removed nothing is compared (``theory.md``, 3).
+        shows them. For a table that is the same in every pass this never raises, for any
+        rows. If one row may be added or removed nothing is compared (``theory.md``, 3).
         """
         if not self._public_n:
             return
@@ -583,7 +583,7 @@ class Rows(OfRows):
             )
 
     def skim(self, design: Design) -> None:
-        """Read the source once more and look at nothing: passes are as many as planned."""
+        """Read the source once more and ignore it: the number of readings is as planned."""
         names = list(design.kinds)
         bar = self.next_pass(len(names))
         seen = 0

@@ -1,10 +1,10 @@
 """People of a table that memory does not hold: sorted once on disk, read many times.
 
 DuckDB sorts the cells of the design by person, within a limit of memory and in a directory that
-only this user can open; what comes of it are plain files without a name, a column each, that every
-pass reads from first to last. They end with the call, or with the process.
-Whether a table comes sorted by person is as private as its rows, so it is never trusted: it is
-sorted whatever its order.
+only this user can open; what comes of it are plain files without a name, one column each, that
+every pass reads from first to last. They end with the call, or with the process. Whether a table
+comes sorted by person is as private as its rows, so it is never trusted: it is sorted whatever its
+order.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _sweep(place: Path) -> None:
 _MEMORY = "256MB"
 #: People whose numbers of rows are read at once.
 _PEOPLE = 1 << 18
-#: Sort key of an id: numbers before text (``units.py``), then its place in the table.
+#: Sort key of an id: numbers before text (``units.py``), then its position in the table.
 _KEY = ("head", "number")
 
 
@@ -150,7 +150,7 @@ class SortedPeople(PeopleRows):
         super().__init__(source, n, person, public_n=public_n)
         self._scratch: Scratch | None = None
         self._types: dict[str, Any] = {}
-        self._files: list[BinaryIO] = []  # a column each, and the numbers of rows of people
+        self._files: list[BinaryIO] = []  # one column each, and the numbers of rows of people
         self._found = 0
 
     def close(self) -> None:
@@ -372,7 +372,7 @@ def _way_to_spill() -> tuple[dict[str, str], tuple[str, ...]]:
             return way
     raise SourceError(
         f"DuckDB {duckdb.__version__} cannot write encrypted temporary files here, which "
-        'sort="duckdb" needs for tables that memory does not hold: install its extension httpfs '
+        'sort="duckdb" needs for tables larger than memory: install its extension httpfs '
         "(duckdb.sql('INSTALL httpfs')) or another version, or leave sort= out. Nothing was read "
         "or charged"
     )

@@ -61,7 +61,7 @@ class Task:
     windows: Windows = ALL_ROWS
     key: Key | None = None  # Key of the coins that choose which rows are read at all ..
     inner: Key | None = None  # ... and of those that the job tosses.
-    # Types of the table's columns, where a part comes with types of its own.
+    # Types of the table's columns, where a part comes with other types.
     types: Mapping[str, str] | None = None
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class Task:
         rows = Rows(source, 0, public_n=False, first=first or 0)
         coins = None if self.key is None else self.key.coins(index, 0, first)
         inner = None if self.inner is None else self.inner.coins(index, 1, first)
-        placed = getattr(self.job, "placed", None)  # jobs that depend on the places of rows
+        placed = getattr(self.job, "placed", None)  # jobs that depend on the positions of rows
         job = self.job if placed is None else placed(first or 0)
         with np.errstate(all="ignore"):
             blocks = rows.blocks_for(job, self.design, windows=self.windows, coins=coins)
@@ -201,7 +201,7 @@ def summed(
         partitions = _parts_with_places(rows, partitions)
         if not partitions:
             raise SourceError(
-                "public_order=True reads rows by their place in the table, which is not known "
+                "public_order=True reads rows by their position in the table, which is not known "
                 "here: leave it out, rows are then chosen by secret coins"
             )
     types = getattr(rows.source, "types", None)
@@ -267,7 +267,7 @@ def _to_the_end(blocks: Iterable[Array]) -> Counts:
 
 
 def idle_pass(rows: Any, design: Design) -> None:
-    """Read the table once more and look at nothing: passes are as many as planned."""
+    """Read the table once more and ignore it: the number of readings is as planned."""
     if rows.executor is None:
         rows.skim(design)
     else:
@@ -291,11 +291,11 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Pass of :func:`sampled`: rows read by their places and not summed."""
+    """Pass of :func:`sampled`: rows read by their positions and not summed."""
 
     index: tuple[int, ...]  # Design columns
     size: int  # How many rows are chosen
-    keep: npt.NDArray[np.intp] | None  # (size,): their places in the table, sorted; None: every row
+    keep: npt.NDArray[np.intp] | None  # (size,): sorted positions in the table, or None for all
     response: bool  # Whether the last cell of a row says that it is missing, or the first
     first: int = 0  # Place of the first row of the part
 
@@ -325,7 +325,7 @@ class Sampled:
         return Cells((np.concatenate(places),), (np.concatenate(values, axis=1),))
 
     def accepts(self, part: Any) -> bool:
-        """Return whether a part returned places and cells of that many columns."""
+        """Return whether a part returned positions and cells of that many columns."""
         if type(part) is not Cells or not len(part.places) == len(part.values) <= 1:
             return False
         return all(
@@ -370,7 +370,7 @@ def sampled(
 
 
 def _parts_with_places(rows: Any, partitions: Sequence[Partition]) -> list[Partition]:
-    """Return the parts with their places in the table; none: those are not known."""
+    """Return the parts with their positions in the table; none: those are not known."""
     if partitions and all(partition.first is not None for partition in partitions):
         return list(partitions)
     lengths = rows.source.lengths() if partitions else None

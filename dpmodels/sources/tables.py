@@ -188,7 +188,7 @@ class Partition:
 
     opener: Callable[[Any], Source]  # ``opener(data)`` is the source of its rows
     data: Any  # Travels to the worker: a place in a file, or rows
-    # first, rows: its place in the table; None where that is not known. A place that is known
+    # first, rows: its position in the table; None where that is not known. A place that is known
     # begins at a block of the table, so that blocks are those of a pass in one process.
     first: int | None = None
     rows: int | None = None
@@ -317,7 +317,7 @@ class DictSource:
     """A dictionary of equally long arrays, Series or lists.
 
     An array or a Series has a type, which is public. A list has none, so as in a CSV file the kind
-    is "unknown" and each cell is read by itself: numpy would make text of ``[True, "x"]``.
+    is "unknown" and each cell is read separately: numpy would make text of ``[True, "x"]``.
     """
 
     rescannable = True
@@ -397,7 +397,7 @@ def _aligned_series(data: Mapping[str, Any]) -> Mapping[str, Any]:
 #: Said of Series that pandas cannot match; its own message could quote their labels.
 _NOT_ALIGNED = (
     "the Series of the mapping have different indexes, which cannot be matched (a label occurs "
-    "twice). Nothing was charged. Give a DataFrame, or pair them by place: "
+    "twice). Nothing was charged. Give a DataFrame, or pair them by position: "
     "{'y': y.to_numpy(), 'x': x.to_numpy()}"
 )
 
@@ -839,7 +839,7 @@ class Renamed:
             yield {name: chunk[self._there[name]] for name in names}
 
 
-# -- One row a person: what a person's rows come to, first, before any model sees them.
+# -- One row per person: what a person's rows come to, first, before any model sees them.
 #
 # A cell of a person is a function of its own rows in the order of the table, bit for bit, whatever
 # rows are between them (``units.md``, 13). Calls on such a table protect people, or are refused.
@@ -894,7 +894,7 @@ class Features:
     def __init__(self, source: Source, unit: str, features: Mapping[str, Any]) -> None:
         if not source.rescannable or hasattr(source, "ids"):
             raise SourceError(
-                "features of people are made of a table that can be read again, in one place: a "
+                "features of people need a table in one place that can be read again: a "
                 "frame, files, a list of frames"
             )
         self._source, self.people_of = source, unit

@@ -147,7 +147,7 @@ def need_rows(source: Any, what: str) -> None:
     if isinstance(source, Elsewhere):
         raise SourceError(
             f"{what} reads rows themselves, not sums of them, and they are not here: give the "
-            "table, or take a method whose passes are sums"
+            "table, or use a method that reads only sums"
         )
 
 
@@ -324,7 +324,7 @@ class FramesSource:
 
 
 def _part(part: Any, place: int = 1) -> Any:
-    """Return a part of a table. Anything else is described by its type and place, not quoted."""
+    """Return a part of a table. Anything else is described by its type and position, not quoted."""
     if isinstance(part, (str, os.PathLike)) and not (
         isinstance(part, os.PathLike) and path_of(part, error=SourceError).exists()
     ):
@@ -401,7 +401,7 @@ def as_source(data: Any) -> Source:
 
 
 def _listed_paths(entries: Sequence[Any]) -> list[Path]:
-    """Return the paths of a list. An entry that is not a file is named by its place, not quoted."""
+    """Return the paths of a list. An entry that is not a file is described, not quoted."""
     paths = []
     for place, entry in enumerate(entries, 1):
         path = path_of(entry, f"entry {place} of the list: the path of a table", SourceError)
@@ -573,7 +573,7 @@ class Cluster:
 
         lost = ""
         try:
-            # the plan is a task of its own, so that it is sent once a worker
+            # the plan is a separate task, so that it is sent once per worker
             plan = self.client.submit(bytes, packed, pure=False)
             tasks = [
                 dask.delayed(on_worker, pure=False)(plan, i, p.opener, p.data, p.first)
@@ -595,7 +595,8 @@ class Cluster:
         if not lost:
             return
         raise ClusterError(  # outside the except block: the withheld error must not be its context
-            f"the cluster could not finish a pass ({lost}): its workers died or cannot be reached"
+            f"the cluster could not finish reading the rows ({lost}): its workers died or cannot "
+            "be reached"
         )
 
 

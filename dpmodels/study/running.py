@@ -263,7 +263,7 @@ def _released(
 
 def _outcome(request: Asked, fit: Any, charges: list[Any], *, back: bool = False) -> Outcome:
     """Return the outcome of a release with its charges."""
-    reason = "" if fit.released else "A private test did not pass; it is paid for."
+    reason = "" if fit.released else "A private test ended without an estimate; it is charged."
     if len(charges) > 1:
         reason = f"{reason} It was charged {len(charges)} times.".strip()
     return Outcome(request, "released" if fit.released else "no reply", reason, fit, charges, back)

@@ -1,9 +1,10 @@
-"""Interface of the private stage: it asks queries and gets noisy numbers, never rows or exact sums.
+"""Interface of the private stage: queries return noisy values, never rows or exact sums.
 
-A query is a statistic (what the prover reads), the pass that adds it up, and how its sums are laid
-out. :class:`Ask` runs the pass, takes the sensitivity from :mod:`dpmodels.proof.prove` and the
-noise from the step as charged. What the prover does not know has a registered proof of its own
-(:mod:`dpmodels.privacy.run`) and asks for rows and run by its name.
+A query is a statistic (for which the prover has a sensitivity), the pass that sums it over the
+rows, and the layout of these sums. A *pass* here is one reading of the rows. :class:`Ask` runs the
+pass, with the sensitivity from :mod:`dpmodels.proof.prove` and the noise of the charged step. A
+mechanism that the prover does not cover has a registered proof (:mod:`dpmodels.privacy.run`), and
+gets rows and noise under the name of this proof.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ class Read:
     not chosen adds 0, which is in every set; mixtures keep the curve (``proof/theory.md`` 1.8).
     """
 
-    every: int = 1  # Each unit with probability 1 / ``every``, by a coin of its own
-    # Runs of rows by their place: under replace-one and with rows as units only.
+    every: int = 1  # Each unit is read with probability 1 / ``every``, by a separate secret coin
+    # Runs of rows by their position, only under replace-one and with rows as units.
     windows: Windows = ALL_ROWS
-    inner: int = 1  # Coins for the parts of a pass that are not of every row (meat, ordinary rows)
+    inner: int = 1  # Coins for sums over some of the rows only (meat, ordinary rows)
     # Number of later passes, with fresh coins each (:class:`dpmodels.sources.rows.Coins`).
     then: tuple[int, ...] = ()
 
@@ -67,11 +68,11 @@ _WHOLE = (int, np.integer)
 
 @dataclass(frozen=True, eq=False)
 class Added:
-    """Exact sums as a statistic lays them out. **Confidential**."""
+    """Exact sums in the layout of a statistic. **Confidential**."""
 
     values: Any  # Input of ``Statistic.flat``. Floats for lemmas only.
-    # float, (size,) array, or None: size of an integer, the radius being 1; None: that of the
-    # statistic. Its own where the route decides it (by cell: a public fact).
+    # float, (size,) array, or None: size of one integer unit if the radius is 1; None: that of the
+    # statistic. It differs if sums are by cell (a public fact).
     step: Any = None
 
 
@@ -81,7 +82,7 @@ def as_is(sums: Any) -> Added:
 
 
 class Pass(Protocol):
-    """Adds up exact sums of rows, in this thread or by tasks."""
+    """Exact sums over rows, computed in this thread or by tasks."""
 
     def total(self, rows: Any, reading: dict[str, Any]) -> Any:
         """Return the exact sums. Confidential."""
@@ -90,14 +91,14 @@ class Pass(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A statistic of the units, and the pass that adds it up."""
+    """A statistic of the units, and the pass that sums it over the rows."""
 
     statistic: Statistic | Of  # Statistic that the prover reads
     over: Pass  # Queries with one pass share its reading of the rows
     part: Callable[[Any], Added] = as_is  # Selects the statistic's entries from the exact sums
     unit: float = 1.0  # One unit of the statistic, in the user's units
     factor: float = 1.0  # At least 1: noise of a published size, larger than it need be
-    whole: bool = False  # Laplace noise keeps to the integers (the geometric mechanism)
+    whole: bool = False  # Whether Laplace noise is on the integers (the geometric mechanism)
 
     def __post_init__(self) -> None:
         if not self.factor >= 1.0:
@@ -106,7 +107,7 @@ class Query:
 
 @dataclass(frozen=True, eq=False)
 class Noisy:
-    """Released numbers and the noise that is in them."""
+    """Released values and the sd of their noise."""
 
     values: Array  # In the shape of the statistic
     sd: Array  # Noise sd in that shape (the scale of Laplace noise)
@@ -120,7 +121,7 @@ class Noisy:
         return self.sd * self.sd * (2.0 if self.laplace else 1.0)
 
     def margin(self, p: float) -> Array:
-        """Return t with P(noise > t) <= p, each number by itself."""
+        """Return t with P(noise > t) <= p, for each value separately."""
         if self.whole:
             raise PrivacyBugError("no margin is proved for geometric noise")
         if self.laplace:
@@ -186,25 +187,25 @@ class Ask:
 
     @property
     def private(self) -> bool:
-        """Whether the noise is: False where it comes of a seed."""
+        """Whether the noise is secret, False if it is from a seed."""
         return bool(getattr(self._run.noise, "private", False))
 
     def pay(self, step: str, steps: Iterable[Step]) -> None:
-        """Open steps that a step of the plan pays for, by public and released numbers alone.
+        """Start steps within the share of a planned step, by public and released numbers alone.
 
         Privacy
         -------
-        At most the mechanism of the step that pays, whatever is opened (``privacy/theory.md``, 4).
+        At most the mechanism of the planned step, for any started steps (``privacy/theory.md``, 4).
         """
         self._run.pay(step, steps)
 
     def __call__(self, step: str, query: Query, read: Read = ALL) -> Noisy:
-        """Return a query's numbers with the noise of a step.
+        """Return a query's values with the noise of a step.
 
         Parameters
         ----------
         step : str
-            Of the plan, Gaussian or Pure; asked for once.
+            A Gaussian or Pure step of the plan; each is used once.
         query : Query
         read : Read
 
@@ -247,7 +248,7 @@ class Ask:
         draw: Any = run.gaussian if norm == "l2" else run.laplace
         how = {"whole": True} if query.whole else {}
         scale = query.statistic.step if size is None else size
-        if np.ndim(scale):  # lattices of their own: entry by entry
+        if np.ndim(scale):  # each entry has its lattice
             noisy = draw(step, flat, moved, weights=weights * scale, **how)
             return np.asarray(noisy * scale * query.unit)
         return np.asarray(
@@ -268,7 +269,7 @@ class Ask:
             if self._relation != "replace" or self.by_person:
                 raise PrivacyBugError("windows of rows have their proof under replace-one only")
             out["windows"] = read.windows
-        # not of a seed: the order of its draws is what it stands for
+        # not with a seed, which stands for one order of draws
         ahead = read.then if self.private else ()
         if read.every > 1 or ahead:
             then = tuple(Coins(every, self._run.coins) for every in ahead)
@@ -286,25 +287,26 @@ class Ask:
         Parameters
         ----------
         step : str
-            Gaussian; its failure is the probability that a bin of one unit passes tau.
+            A Gaussian step; its failure is the probability that a bin of one unit exceeds tau.
         over : Pass
-            What ``find`` is told: cells of a public or random choice of units.
+            Gives ``find`` its input: cells of a public or random choice of units.
         find : function
             The bin of every unit that has one; with ``most`` (bins, what each entry adds to its
             bin in steps of 2^-20).
         tau : float
             Public.
         per_unit : int
-            Bins that a unit lies in at most: one of each of several histograms.
+            Largest number of bins of a unit: one in each of several histograms.
         most : int
-            Bins of one histogram that a person may have, to which it adds a vector of length 1.
+            Largest number of bins of a person in one histogram, to which they add a vector of
+            length 1.
 
         Privacy
         -------
-        A stability histogram: a unit lies in one bin. Counts of bins that both neighbours have
-        move by sqrt 2; a bin that one of them has not holds one unit (``ranges.md``). Of k
-        histograms at once they move by sqrt(2 k), and k bins may hold one unit (``levels.md``). A
-        person's vectors of length 1, not negative, move them by as much.
+        A stability histogram: a unit is in one bin. Counts of bins that both neighbours have
+        move by sqrt 2; a bin that only one of them has contains one unit (``ranges.md``). With k
+        histograms at once counts move by sqrt(2 k), and k bins may contain one unit
+        (``levels.md``). A person's nonnegative vectors of length 1 move them by as much.
         """
         mechanism, moved = self._run.mechanism(step), math.sqrt(2.0 * per_unit)
         if not isinstance(mechanism, Gaussian):
@@ -345,11 +347,11 @@ class Ask:
         return self._run.choose(step, table, sensitivity=rank_sensitivity(ranks), largest=most)
 
     def permutation(self, n: int) -> npt.NDArray[np.intp]:
-        """Return a secret uniform permutation, drawn without looking at a cell."""
+        """Return a secret uniform permutation, drawn independently of all cells."""
         return self._run.noise.permutation(n)
 
     def forget(self, over: Pass) -> None:
-        """Let go of the sums (or cells) of a pass that is asked no more."""
+        """Delete the sums (or cells) of a pass that is no longer needed."""
         for key in [key for key in self._sums if key[0] == id(over)]:
             del self._sums[key]
 
@@ -368,9 +370,9 @@ class Ask:
 
 @dataclass(frozen=True)
 class Labelled:
-    """An :class:`Ask` whose steps are those of one part of a plan: their names begin with a label.
+    """An :class:`Ask` for one part of a plan, whose steps have names that begin with a label.
 
-    For a stage within a stage. Whatever is asked is asked of the whole stage's own steps.
+    It is for a stage within a stage. Queries use the steps of the whole stage.
     """
 
     _ask: Any
@@ -381,11 +383,11 @@ class Labelled:
         return f"{self.label}: {step}"
 
     def pay(self, step: str, steps: Iterable[Step]) -> None:
-        """Open steps that a step of the part pays for (:meth:`Ask.pay`)."""
+        """Start steps within the share of a step of the part (:meth:`Ask.pay`)."""
         self._ask.pay(self.name(step), [replace(one, name=self.name(one.name)) for one in steps])
 
     def __call__(self, step: str, query: Query, read: Read = ALL) -> Noisy:
-        """Return a query's numbers with the noise of a step of the part."""
+        """Return a query's values with the noise of a step of the part."""
         found: Noisy = self._ask(self.name(step), query, read)
         return found
 
@@ -395,10 +397,10 @@ class Labelled:
         return getattr(self._ask, name)
 
 
-# -- Passes over the rows of a query: who adds up, and how its exact sums are laid out.
+# -- Passes over the rows of a query: routes of summation, and the layout of exact sums.
 #
-# A pass knows its design and its job, and is read once however many queries are asked of it. Which
-# route adds up (dense, counted, by cell, by person) is a public function of design and job.
+# A pass has its design and its job, and is read once for any number of queries. The route of the
+# summation (dense, counted, by cell, by person) is a public function of design and job.
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,10 +412,11 @@ class Moments:
     design : Design
     rowmap : LatticeMap
     people : bool
-        Of people: rows into a ball of trace, or with ``average`` their means.
+        Whether units are people: a person's matrix is scaled to a bounded trace, or with
+        ``average`` their mean is used.
     average : bool
     through : function or None
-        Of the rows: rows seen through a public map of their own.
+        Public map of the rows, applied first.
     """
 
     design: Design

@@ -1,11 +1,13 @@
-"""Exact Gram matrices of dense rows in blocks, and of factor designs by cell of their grid.
+"""Exact Gram matrices of dense rows in blocks, and of designs of factors by cell.
 
-A row is a cell c and its numbers. Two kinds of maps are such that the integers of a row are
-``(k zeta_c, rho)``, zeta_c a public table (``proof/theory.md``, 1.7):
+A *cell* is one combination of the levels of all factors. A row is its cell c and the values of its
+numeric variables. zeta_c is a public integer vector of the cell, and rho the integers of the
+numeric part. For two kinds of row maps sums by cell are enough (``proof/theory.md``, 1.7):
 
-* every coordinate is one column, clipped by itself: k = 1, the integers of
-  :func:`dpmodels.sums.cells.gram`, bit for bit;
-* all coordinates are in a ball, and only one of them sees numbers: k and rho are the row's own.
+* every coordinate is one column and is clipped separately. The integers of a row are
+  ``(zeta_c, rho)``, those of :func:`dpmodels.sums.cells.gram`, bit for bit;
+* the whole row is scaled into a ball, and only one coordinate depends on numeric variables. The
+  integers of a row are ``(k zeta_c, 2^20 rho)``, where the integers k and rho depend on the row.
 """
 
 from __future__ import annotations
@@ -43,45 +45,47 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
 
-# -- Exact sums by cell, and the products over cells that end them.
+# -- Exact sums by cell, and the matrix products that turn them into the Gram matrix.
 #
-# Rows that are integer multiples ``k_i`` of one lattice vector a cell, ``zeta_c``, have
+# Rows that are integer multiples ``k_i`` of one lattice vector per cell, ``zeta_c``, have
 #
 #     sum_i (k_i zeta_c)(k_i zeta_c)' = sum_c (sum_{i in c} k_i^2) zeta_c zeta_c'
 #
-# so that of n rows only K numbers are kept: integers without rounding, for every executor
+# so n rows are summed to one integer for each of K cells, without rounding, for every executor
 # (``proof/theory.md``, 1.7).
 
 
 Integers = npt.NDArray[np.object_]
-#: Integers of at most 2^62 each, and the place in bits at which they are added.
+#: Integers of at most 2^62 each, and the power of two by which they are multiplied when added.
 Terms = list[tuple[npt.NDArray[np.int64], int]]
 
-#: A multiple of a cell's vector is in steps of 2^-20 of full length: rows, of 2^-40.
+#: Multiples k of a cell's vector are integers in units of 2^-20 of full length. Entries of a row,
+#: k times those of the vector, are then in units of 2^-40.
 LOW_NOISE = 20
-#: Factor on the multiples: pays for the float rounding of lengths and factors, and for the one
+#: Factor on the multiples: allows for the float rounding of lengths and factors, and for the one
 #: rounding of each sum to the steps of its release.
 SHORTENED = 1.0 - 2.0**-24
 #: A row of full length is this multiple of its cell's vector.
 MULTIPLE = STEPS * SHORTENED
 #: Bits of the integers that a float64 holds exactly, and of a part of a lattice vector.
 _EXACT, _PART = 53, 10
-#: Rows whose sum of integers of at most 2^40 float64 holds exactly, and how many such sums
-#: together fit 64 bits.
+#: Number of integers of at most 2^40 that float64 adds exactly, and number of such sums that fit
+#: into 64 bits.
 _ROWS, _MANY = 1 << 13, 512
 _LIMB = 32
 _MASK = (1 << _LIMB) - 1
 
 
 class ByCell(ExactSum):
-    """Sums of one integer a row, by cell."""
+    """Sums of one integer per row, by cell."""
 
     def add_rows(
         self, cells: npt.NDArray[np.intp], values: Array | None = None, bits: int = 2 * LOW_NOISE
     ) -> None:
         """Add the rows of a block: 1 each, or ``values`` (m,), floats that hold integers.
 
-        Of at most ``2^bits``: so many rows are summed at once that every sum is at most 2^53.
+        Values are at most ``2^bits``. At most ``2^(53 - bits)`` rows are added at a time, so that
+        every sum is exact in float64.
         """
         if values is None:
             self.add(np.bincount(cells, minlength=len(self._part)))
@@ -98,10 +102,12 @@ def seen_by_row(of_cells: Array, slopes: Array, block: Array, cells: npt.NDArray
     Parameters
     ----------
     of_cells : (K,) array
+        Value of the part that depends on the cell.
     slopes : (d,) array
     block : (d, m) array
-        Numbers of the rows.
+        Values of the numeric variables of the rows.
     cells : (m,) array
+        Index of each row's cell.
     """
     seen: Array = of_cells.take(cells)
     for slope, row in zip(slopes.tolist(), block, strict=True):
@@ -133,7 +139,7 @@ def directions(u: Array) -> tuple[Array, Array]:
 
 
 def checked(zeta: Array) -> None:
-    """Refuse lattice vectors longer than 2^20, in integers: every bound rests on that."""
+    """Refuse lattice vectors longer than 2^20, checked in integers: every bound assumes this."""
     integers = zeta.astype(np.int64)
     if (np.abs(integers) > 1 << 20).any() or (np.sum(integers * integers, axis=0) > 1 << 40).any():
         raise PrivacyBugError("a cell's lattice vector is longer than 2^20")
@@ -185,10 +191,10 @@ def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:
 
 
 def digits(weights: Integers, cells: int, used: int) -> list[tuple[Array, int]]:
-    """Return (digit as floats, its place in bits) of integers; the last one has the sign.
+    """Return (digit as floats, its power of two) of integers, lowest first. The last has the sign.
 
-    ``used`` bits of a float64, and those that count the cells, are left for what it is multiplied
-    by.
+    A digit has ``53 - used - log2(cells)`` bits less one. So products of it with integers of
+    ``used`` bits, added over all cells, are exact in float64.
     """
     bits = _EXACT - used - max(cells - 1, 1).bit_length() - 1
     remainder: npt.NDArray[Any] = weights
@@ -237,17 +243,17 @@ def _join_limbs(limbs: npt.NDArray[np.int64], first: int, shift: int) -> Integer
     return out
 
 
-# -- The exact Gram matrix of designs of factors: by cell of their grid, never a dense row.
+# -- The exact Gram matrix of designs of factors: by cell, without dense rows.
 
 
 Blocks = Iterable[tuple[Array, npt.NDArray[np.intp]]]
 
-#: Beside the largest of a number, a slope that is no more than the rounding of an inverse.
+#: A slope below this part of the largest slope of its variable is the rounding error of an inverse.
 _NOTHING = 1e-10
 
 
 def cell_gram(design: Design, rowmap: LatticeMap) -> Any:
-    """Return the pass by cells of a design under a map; None where they do not go together.
+    """Return the object that sums rows by cell, or None if this design and map need dense rows.
 
     Public: a function of design and row map.
     """
@@ -267,7 +273,7 @@ def cell_gram(design: Design, rowmap: LatticeMap) -> Any:
 
 @dataclass(frozen=True)
 class CellSums:
-    """Sums by cell of one pass. **Confidential**."""
+    """Sums by cell of one reading of the rows. **Confidential**."""
 
     squares: Integers  # (K,) object array: ``sum k^2``
     firsts: Integers  # (d, K) object array: ``sum k rho``
@@ -285,7 +291,7 @@ class CellSums:
 
 
 class _Adding:
-    """The running sums of one pass."""
+    """Running sums of one reading of the rows."""
 
     def __init__(self, cells: int, d: int) -> None:
         self.squares = ByCell(cells)
@@ -302,7 +308,7 @@ class _Adding:
 
 @dataclass(frozen=True, eq=False)
 class BoxCells:
-    """Coordinates clipped by themselves: a row is ``(zeta_c, rho)``."""
+    """Sums of rows whose coordinates are clipped separately: a row is ``(zeta_c, rho)``."""
 
     grid: Grid
     rowmap: RowMap
@@ -310,7 +316,7 @@ class BoxCells:
 
     @functools.cached_property
     def zeta(self) -> Array:
-        """Lattice vectors of the cells, 0 for the numbers of a row and for missing cells."""
+        """Lattice vectors of the cells, 0 for numeric variables and where a factor is missing."""
         z = self.rowmap.integers(self.grid.table.copy())
         z[list(self.grid.numbers)] = 0.0
         if self.one:
@@ -320,7 +326,7 @@ class BoxCells:
 
     @functools.cached_property
     def part(self) -> RowMap:
-        """The map of the numbers alone."""
+        """Row map of the numeric variables alone."""
         rows, inner = list(self.grid.numbers), self.rowmap
         unit = UnitScale(inner.unit.scale[rows], inner.unit.shift[rows], inner.unit.intercept)
         return RowMap(unit, inner.box[rows])
@@ -358,9 +364,10 @@ class BoxCells:
 
 @dataclass(frozen=True, eq=False)
 class BallCells:
-    """All coordinates in a ball, one of which sees numbers: a row is ``(k zeta_c, 2^20 rho)``.
+    """Sums of rows in a ball, one coordinate numeric: a row is ``(k zeta_c, 2^20 rho)``.
 
-    In steps of ``radius 2^-40``; the Gram matrix is rounded down, once, to those of
+    "One coordinate numeric" means that only one coordinate depends on numeric variables. Integers
+    are in units of ``radius 2^-40``. The Gram matrix is rounded down once, to units of
     ``(radius 2^-20)^2``.
     """
 
@@ -370,7 +377,7 @@ class BallCells:
 
     @functools.cached_property
     def _affine(self) -> tuple[Array, Array]:
-        """Return (images of the cells (k, K), slopes of the numbers (k, d)), over the radius."""
+        """Return (images of cells (k, K), slopes of numeric variables (k, d)), over the radius."""
         table, M = self.grid.table.copy(), self.rowmap._map[0]
         if self.first:
             table = np.vstack([np.ones((1, table.shape[1])), table])
@@ -380,14 +387,14 @@ class BallCells:
 
     @functools.cached_property
     def place(self) -> int:
-        """The coordinate that sees numbers; -1: none, or several."""
-        slopes = np.abs(self._affine[1])  # of each number by itself: they have units
+        """Index of the coordinate that depends on numeric variables; -1 if none or several do."""
+        slopes = np.abs(self._affine[1])  # each variable is compared separately: it has its unit
         seeing = np.flatnonzero((slopes > _NOTHING * slopes.max(axis=0)).any(axis=1)).tolist()
         return seeing[0] if len(seeing) == 1 else -1
 
     @property
     def fits(self) -> bool:
-        """Whether the pass can be done by cells."""
+        """Whether rows can be summed by cell."""
         return self.place >= 0
 
     @functools.cached_property
@@ -431,7 +438,10 @@ class BallCells:
 
 
 def _into_ball(length: Array, r: Array) -> None:
-    """Scale rows of which these are parts into the unit ball, in place. Most are in it already."""
+    """Scale rows (length of the factor part, numeric part r) into the unit ball, in place.
+
+    Most rows are in it already.
+    """
     square = length * length
     square += r * r
     beyond = np.flatnonzero(square > 1.0)
@@ -500,8 +510,8 @@ def gram_over(rows: Any, design: Design, rowmap: LatticeMap, **chosen: Any) -> G
 
     Privacy
     -------
-    Confidential; the same integers whoever adds up. By cell (:mod:`dpmodels.sums.cells`) rows in
-    a ball have a lattice of their own.
+    Confidential. The integers are the same for any number of threads or tasks. Sums by cell
+    (:mod:`dpmodels.sums.cells`) round rows in a ball to another lattice.
     """
     by_cell: Any = cell_gram(design, rowmap) if rows.by_cell else None
     if by_cell is not None:

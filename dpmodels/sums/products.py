@@ -49,23 +49,23 @@ def filled(k: int) -> int:
 
 
 def mapped(matrix: Array, block: Array, *, upper: tuple[int, int] = (0, 0)) -> Array:
-    """Return ``matrix @ block``, (k, m), the image of a row (a column of ``block``) by itself.
+    """Return ``matrix @ block``, (k, m), computed separately for each row (column of ``block``).
 
-    It is a function of the row and the matrix alone: not of the row's place, of the rows beside
-    it, of how the block lies in memory or of the processor (``proof/theory.md``, 1.5). A row
-    that is not finite has an image that is not.
+    The image of a row is a function of the row and the matrix alone. It does not depend on the
+    row's position, on other rows, on the memory layout or on the processor (``proof/theory.md``,
+    1.5). A row that is not finite has an image that is not finite.
 
-    Few coordinates are one multiplication and addition after the other. Of more, row and matrix
-    are cut into parts of b bits whose products BLAS adds up without a rounding: what is left out
-    is below ``q 2^-2b`` of the largest entry of its row of the matrix, once each column is divided
+    For few coordinates multiplications and additions follow one another. For more, row and matrix
+    are cut into parts of b bits whose products BLAS adds without rounding. The omitted part is
+    below ``q 2^-2b`` of the largest entry of its row of the matrix, once each column is divided
     by its largest entry, times the largest cell in these units.
 
     Parameters
     ----------
     upper : (int, int)
-        (r, p): the first r rows are upper triangular and see p columns, those behind them but for
-        the last see none. A cell that is not finite reaches the first row, so its row's image is
-        not finite whichever it is.
+        (r, p): the first r rows are upper triangular in p columns; the rows after them, but for the
+        last, are zero. A cell that is not finite always enters the first row, so its row's image is
+        not finite.
     """
     k, q = matrix.shape
     m = block.shape[1]
@@ -98,11 +98,10 @@ def _one_by_one(matrix: Array, block: Array, upper: tuple[int, int], out: Array)
 def _cut_matrix(matrix: Array, bits: int) -> tuple[Array, Array, Array, tuple[float, float]]:
     """Return (upper parts, lower parts, powers of two of the columns (q,), clip of a cell).
 
-    Parts of so many bits that q products of them are added up exactly.
-
-    What cuts a cell are two numbers so large that, added to it, what lies below a part is rounded
-    off. Parts are those of entries over powers of two, so that of each row and column the largest
-    is about 1; rows get theirs back, which rounds nothing.
+    A part has at most ``bits`` bits, so that q products of parts are added exactly. A cell is cut
+    by adding a large value, which rounds off the bits below a part. Entries are first divided by
+    powers of two, so that the largest of each row and column is about 1. Rows are multiplied by
+    theirs again, without rounding.
     """
     exponent = np.frexp(np.abs(matrix).max(axis=0))[1]  # columns first: their units do not matter
     unit = np.ldexp(matrix, -exponent)
@@ -139,16 +138,18 @@ def _exactly(
 def looked_up(
     images: Array, slopes: Array, numbers: Array, cells: npt.NDArray[np.intp]
 ) -> Array:
-    """Return the images (k, m) of rows made of a cell and a few numbers, computed row by row.
+    """Return the images (k, m) of rows given by a cell and numeric values, computed row by row.
 
     Parameters
     ----------
     images : (k, K) array
-        Of the cells, NaN where a row is missing.
+        Images of the cells, NaN where a row is missing.
     slopes : (k, d) array
-        What a unit of each number adds.
+        Slopes in the numeric variables.
     numbers : (d, m) array
+        Values of the numeric variables.
     cells : (m,) array
+        Index of each row's cell.
     """
     out, part = np.empty((len(images), len(cells) + ROW_PAD))[:, : len(cells)], np.empty(len(cells))
     for row, slope_of_row, image in zip(images, slopes.tolist(), out, strict=True):
@@ -221,7 +222,7 @@ def _small_kernels() -> bool:
 
 Mask = npt.NDArray[np.bool_]
 
-#: Factor on rows in balls: pays for the float rounding of length, factor and product.
+#: Factor on rows in balls: allows for the float rounding of length, factor and product.
 SHRINK = 1.0 - 2.0**-36
 TOP = STEPS * SHRINK
 #: Squared lengths of rows that can be scaled: below, squares of entries may have vanished, so that

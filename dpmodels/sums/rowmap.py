@@ -86,7 +86,7 @@ class UnitScale:
     one: Array | None = None
 
     def back(self) -> tuple[Array, Array]:
-        """Return (A, a) with ``beta = A theta + a``: coefficients in the design's own units.
+        """Return (A, a) with ``beta = A theta + a``: coefficients in the user's units.
 
         From ``s_y y + h_y = sum_j theta_j (s_j x_j + h_j)``; the shifts go to the intercept.
         """
@@ -194,7 +194,7 @@ class RowMap:
         return w
 
     def real(self, block: Array) -> Array:
-        """Return w (k, m) in its own units; zero rows for missing ones."""
+        """Return w (k, m) in its units; zero rows for missing ones."""
         with np.errstate(all="ignore"):
             return self.normalised(block) * self.box[:, None]
 
@@ -219,7 +219,7 @@ class RowMap:
 
 @dataclass(frozen=True, eq=False)
 class OfCells:
-    """A row map into a ball that sees rows as a cell of a grid and a few numbers."""
+    """A row map into a ball that reads rows as a cell of a grid and a few numbers."""
 
     rowmap: RowMap
     grid: Grid
@@ -319,8 +319,7 @@ def unit_rows(design: Design, centred: bool | None = None) -> tuple[UnitScale, f
     their squared norm from 1 to ``1 - 1/k - 1/k^2``, k = L + 1. Columns of one term whose joint
     norm is known from its coding (a factor in an interaction, a spline basis) are only scaled.
     Without an intercept, or with weights, nothing is centred (``centred=True``: rows that get a
-    constant of their own). The intercept's own cell is not
-    counted.
+    separate constant). The intercept's own cell is not counted.
 
     Notes
     -----
@@ -462,7 +461,7 @@ def rescaling(sums: Array, noise_sd: float, intercept: bool, most: Array) -> tup
     return scale, -mean * scale
 
 
-# -- Sums by person: rows of whole people into a ball of their own, exact integers throughout.
+# -- Sums by person: rows of whole people into a ball, exact integers throughout.
 #
 # ``G_p = sum_t z_t z_t'`` of a person's rows, scaled so that its trace is at most R^2. Every step
 # is one multiplication, addition, division or root after the other, each rounded separately: the
@@ -556,7 +555,7 @@ def product(z: Array, total: ExactSum) -> None:
 
 
 def averages(block: BlockOfPeople, rowmap: RowMap) -> Array:
-    """Return one lattice row a person: the mean of its complete rows, and whether it has any.
+    """Return one lattice row per person: the mean of its complete rows, and whether it has any.
 
     Returns
     -------
@@ -614,7 +613,7 @@ def missing(z: Array) -> Array:
     return length
 
 
-# -- Averages of people over cells: what a person has in each, by own number of rows, in intege
+# -- Averages of people over cells: what a person has in each, by number of rows, in intege
 
 
 Whole = npt.NDArray[np.int64]
@@ -650,7 +649,7 @@ def shares(person: Any, place: Any, mass: Any, counts: Any, cells: int) -> tuple
     -----
     What a person has up to a cell is rounded to the nearest, so each share is off by less than a
     step, and those of a person add up to the unit. A function of the person's own entries, in
-    whatever order.
+    any order.
     """
     key = np.asarray(person, dtype=np.int64) * cells + place
     order = np.argsort(key, kind="stable")

@@ -70,7 +70,7 @@ def by_row(values: Iterable[float], rows: Iterable[int | None], digits: int) -> 
 
 
 def spread_of(low: Any, high: Any) -> Any:
-    """Return the standard error that an interval of 95 % tells; NaN if an end is not known."""
+    """Return the standard error that a 95 % interval implies; NaN if an end is not known."""
     return (high - low) / 3.92
 
 

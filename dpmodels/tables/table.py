@@ -248,7 +248,7 @@ def check_file(path: Any) -> Path:
     if file.suffix.lower() not in SUFFIXES:
         suffixes = ", ".join(SUFFIXES)
         raise RequestError(
-            f"file={shown(str(path))}: the suffix says the format, one of {suffixes}."
+            f"file={shown(str(path))}: the suffix gives the format, one of {suffixes}."
             f"{did_you_mean(file.suffix, SUFFIXES)}"
         )
     return file

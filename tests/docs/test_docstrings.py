@@ -44,9 +44,7 @@ OF_OUR_OWN = {
     r"ssp\b": "scoring, or moments",
 }
 #: Where such a word is English, or a name that users may still give: (file, beginning of the text).
-ENGLISH = {
-    ("api/releases.py", " must not be given with a release of second moments: it was settled"),
-}
+ENGLISH: set[tuple[str, str]] = set()
 
 
 def words_of_our_own(text):

@@ -93,7 +93,7 @@ _NUMBERS = ("tests/unit/scoring/test_report_numbers.py",)
 NUMBERS = (
     Mutant("dpmodels/after/inference.py", "part = np.minimum(1.0 / r + few, 1.0)", "part = np.minimum(1.0 * r + few, 1.0)", ("tests/unit/after/test_allowance_numbers.py",)),
     Mutant("dpmodels/models/survival/cox.py", "np.maximum(curve.Y - half * curve.d, 0.0)", "np.maximum(curve.Y + half * curve.d, 0.0)", ("tests/unit/models/survival/test_offset.py",)),
-    Mutant(f"{_M}table/nulls.py", "D = np.clip(P - 2.0 * m * T + m * m * N, 0.0", "D = np.clip(P - m * T + m * m * N, 0.0", ("tests/unit/models/table/test_nulls.py",)),
+    Mutant(f"{_M}table/nulls.py", "D = np.clip(Q - 2.0 * m * T + m * m * N, 0.0", "D = np.clip(Q - m * T + m * m * N, 0.0", ("tests/unit/models/table/test_nulls.py",)),
     Mutant("dpmodels/models/panel.py", "M * M * (1 + rho * rho), K, c2)", "M * M * (1 - rho * rho), K, c2)", ("tests/unit/models/test_random_intercepts.py", "-k", "by_hand")),
     Mutant("dpmodels/scoring/cluster_plan.py", "if averaged else 1.0, part,", "if averaged else 0.0, part,", _NUMBERS),
     Mutant("dpmodels/scoring/units.py", "spread=gram_l2 * L2 / part(share.spread)", "spread=gram_l2 * L2 * part(share.spread)", _NUMBERS),
@@ -1547,7 +1547,7 @@ _LAW = ("tests/privacy/test_law_of_place.py", "-k", "wherever_it_is or moves_no_
 _E, _P, _SUMS = "dpmodels/sums/products.py", "dpmodels/sums/products.py", "dpmodels/scoring/passes.py"
 LAW = (
     # a NaN that turns a decision off, and one that spreads
-    Mutant(_SUMS, "        # every row by itself: no look at the block decides whether it is weighted\n", "        if not long.max(initial=0.0) > TOP**2:\n            return psi\n", _LAW),
+    Mutant(_SUMS, "        # each row separately: nothing else in the block decides whether it is weighted\n", "        if not long.max(initial=0.0) > TOP**2:\n            return psi\n", _LAW),
     Mutant(_SUMS, "            z[:, ~mask] = 0.0\n", "            z[:] = 0.0\n", _LAW),
     Mutant(_E, "        factor[gone] = 0.0\n", "        factor[:] = 0.0\n", _LAW),
     Mutant(_E, "out[~np.isfinite(out)] = 0.0", "out[:] = 0.0", _LAW),

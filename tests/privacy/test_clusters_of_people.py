@@ -267,7 +267,7 @@ def test_what_is_refused():
         dp.plan("y ~ a", SCHEMA, vcov={"CRV1": "v"}, **call)
     with pytest.raises(RequestError, match="is the cluster itself"):
         dp.plan("y ~ a", SCHEMA, vcov={"CRV1": "id"}, psus=30, **call)
-    with pytest.raises(RequestError, match="max_rows= keeps rows"):
+    with pytest.raises(RequestError, match="max_rows= together with clusters"):
         dp.plan("y ~ a", SCHEMA, **CRV, **call, max_rows=2)
-    with pytest.raises(RequestError, match="or strata is of rows"):
+    with pytest.raises(RequestError, match="or strata works for rows only"):
         dp.plan("y ~ 1", SCHEMA, verb="dp_mean", design=dp.Survey(psu="v", psus=25), **call)

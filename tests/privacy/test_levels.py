@@ -386,7 +386,7 @@ def test_a_call_whose_found_levels_hold_few_rows_stops_and_says_how_many():
     data = pd.DataFrame({"y": rng.uniform(0, 1, n), "region": names})
     budget = dp.Budget(eps=3, delta=1e-5)
     call = {"eps": 2, "delta": 1e-6, "budget": budget, "seed": 1}
-    with pytest.raises(RequestError, match=r"hold about 5% of the rows.*other='other'"):
+    with pytest.raises(RequestError, match=r"cover about 5% of the rows.*other='other'"):
         dp.dp_ols("y ~ region", data, schema=dp.Schema(y=dp.Real(0, 1), region=dp.Levels()), **call)
     assert [c.guarantee.eps for c in budget.charges] == [0.4]
     kept = dp.Schema(y=dp.Real(0, 1), region=dp.Levels(other="village"))

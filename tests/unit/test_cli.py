@@ -61,7 +61,7 @@ def test_demo(run):
     assert "Differentially private linear regression" in out and "Rows used:" in out
     assert "(eps = 1, delta = 1e-06)-DP" in out and "NOT PRIVATE" not in out
     assert "Privacy ledger" in out and "information and scores 2" in out and "method=" not in err
-    assert "Ranges bought" not in out, "the bundled data declare their ranges"
+    assert "Ranges were estimated" not in out, "the bundled data declare their ranges"
     assert "RAND" in err
 
 
@@ -82,7 +82,7 @@ def test_fit_formats_and_file(run, table, schema, tmp_path):
 def test_bounds_on_the_command_line(run, table):
     bounds = ("--bounds", "y=-1:4", "x1=0:1", "x2=0:1")
     code, out, _ = run("fit", "y ~ x1 + x2", "--data", table, *PRIVACY, *bounds)
-    assert code == 0 and "Ranges bought" not in out
+    assert code == 0 and "Ranges were estimated" not in out
     code, out, _ = run("fit", "y ~ x1", "--data", table, *PRIVACY, "--bounds", "private")
     assert code in (0, 4) and "anges" in out
     code, _, err = run("fit", "y ~ x1", "--data", table, *PRIVACY, "--bounds", "x1=0-1")

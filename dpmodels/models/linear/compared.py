@@ -93,7 +93,7 @@ def _plan(
 def _declared(
     request: Request, design: Design, n: int, step: Step, detail: Any, *notes: Note
 ) -> Plan[Any]:
-    """Return the plan of one step of a method that buys no ranges."""
+    """Return the plan of one step of a method that estimates no ranges."""
     if design.unknown:
         shown = ", ".join(f'"{c}": (lower, upper)' for c in design.unknown[:2])
         raise RequestError(

@@ -77,7 +77,7 @@ class OlsDetail:
     # "auto": a lower bound of the smallest eigenvalue is released. "fixed": a private coin tells
     # whether it exceeds c0. "paper": the same with the paper's looser constants.
     form: str
-    raw: bool  # Rows are bounded by ``Rx`` in the design's own units (no ranges are used)
+    raw: bool  # Rows are bounded by ``Rx`` in the user's units (no ranges are used)
     rx: float  # Largest norm of a row's predictors, in public units (if ``raw`` the design's own)
     ry: float  # Largest absolute response, in the same units
     rtheta: float  # Bound on the coefficient norm: the call's, or one that c0 implies, else inf
@@ -519,7 +519,7 @@ def covariances(
 
 
 def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
-    """Map the release back to the design's own units."""
+    """Map the release back to the user's units."""
     detail = plan.detail
     design = release.design
     p, names = design.p, design.names

@@ -572,7 +572,7 @@ def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) ->
     -------
     The mechanism of the step "scores". Row map, coefficients, whitening and radius are public or
     were released before, so a row changes one score in a ball. After two stages the scores of
-    rows on the ball of the second are a block of their own (:class:`ScoreMap`).
+    rows on the ball of the second are a separate block (:class:`ScoreMap`).
     """
     stage = facts.stages[-1]
     fit = last_fit(facts)

@@ -184,7 +184,7 @@ def _bounded(request: Request, design: Design) -> SplitMoments:
     """Return the query of second moments with separate bounds of predictors and response."""
     complete = design
     if design.unknown:
-        # norms do not depend on where a bought range lies
+        # norms do not depend on where an estimated range lies
         complete = design.with_bounds(dict.fromkeys(design.unknown, (-1.0, 1.0)))
     _, square = unit_rows(complete)
     known_constant = design.has_intercept and not design.scaled
@@ -195,8 +195,8 @@ def _bounded(request: Request, design: Design) -> SplitMoments:
 def _unit_rows(design: Design, row_norm: float) -> tuple[UnitScale, float]:
     """Return the map to unit rows, and the mean squared slopes for which the ball has room.
 
-    A declared length is less than the box has; the ball is what privacy rests on, so that a row
-    which is longer costs bias alone.
+    A declared length is less than the box has; privacy depends on the ball alone, so a longer row
+    only causes bias.
     """
     unit, square = unit_rows(design)
     return unit, min(square, row_norm**2)
@@ -240,7 +240,7 @@ def _scales(detail: SspDetail, design: Design, x: float) -> dict[str, float]:
 
 
 def _expected(detail: SspDetail, design: Design, x: float, *, relation: str) -> dict[str, float]:
-    """Return expected privacy errors; none where ranges are bought or the ridge will act."""
+    """Return expected privacy errors; none where ranges are estimated or the ridge will act."""
     if design.unknown or detail.bounded is not None or x > RIDGE_RATIO:
         return {}
     if detail.second is not None:
@@ -301,7 +301,7 @@ def release(plan: Plan[SspDetail], ask: Ask) -> Release:
 
 
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
-    """Map the last stage back to the design's own units."""
+    """Map the last stage back to the user's units."""
     if not release.reply:
         return no_ranges_note(release.design.names)
     facts = _facts(plan, release.design, release.detail)

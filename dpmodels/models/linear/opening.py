@@ -62,15 +62,16 @@ OPENED_OPTIONS = (
 
 
 def why_alone(request: Request, start_options: Sequence[str], what: str, other: str = "") -> str:
-    """Return the reason why a call releases its start alone, or "" if it ends by scores. Public.
+    """Return the reason why a call releases its start alone, or "" if Newton steps follow. Public.
 
-    ``start_options``: options of the start alone; ``other``: a reason of the method's own.
+    ``start_options``: options of the start alone; ``other``: another reason of the method.
     """
     why = _why_alone(request, start_options, what) or other
     scoring_options = [k for k in ("scoring", "vcov") if request.options.get(k)]
     if why and scoring_options:
         raise RequestError(
-            f"{scoring_options[0]}= is of the fit by scores, and {why}: leave it out"
+            f"{scoring_options[0]}= needs Newton steps after the initial fit, and here {why}. "
+            f"Leave out {scoring_options[0]}="
         )
     return why
 

@@ -347,7 +347,7 @@ def release(plan: Plan[LinearDetail], ask: Ask, design: Design) -> Release:
     Privacy
     -------
     Unit: one row. One-sided composition (``posterior.md``, section 1): the bounds need to hold at
-    the data set at hand only. Always answers, unless ranges could not be bought.
+    the data set at hand only. Always answers, unless ranges could not be estimated.
     """
     detail = plan.detail
     p, unit = design.p, unit_scale(design)
@@ -436,7 +436,7 @@ def _on_grid(draws: Array, released: LinearReleased) -> Array:
 
 
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
-    """Map the draws back to the design's own units; ``params`` is their mean."""
+    """Map the draws back to the user's units; ``params`` is their mean."""
     design = release.design
     if not release.reply:
         return no_ranges_note(design.names)

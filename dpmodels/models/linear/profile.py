@@ -76,7 +76,7 @@ def _within(
     """Return the largest bound whose curves stay below dG(eps; rho) + delta_t, all real eps.
 
     (C1) and (C2), of a row more and a row less, at eps >= 0; and (C3), which is (C2) at negative
-    eps by symmetry. 0.99 delta_t on the grid pays for what lies between its points, of which fewer
+    eps by symmetry. 0.99 delta_t on the grid allows for values between its points, of which fewer
     are for choosing a ridge only, never for a release. 0 if hbar, a bound of in- and out-of-sample
     leverages below 1/2, is too large.
     """

@@ -1,6 +1,6 @@
 """The default of ``dp_ols``: private Fisher scoring, from declared ranges or public moments.
 
-Least squares by :mod:`dpmodels.scoring`. ``ssp`` starts from the declared (or bought) ranges,
+Least squares by :mod:`dpmodels.scoring`. ``ssp`` starts from the declared (or estimated) ranges,
 ``pmt`` from public second moments.
 """
 
@@ -405,10 +405,10 @@ def combined(estimate: Estimate, public: PublicFit) -> Estimate:
     )
 
 
-# -- The ending of ``ssp`` and ``pmt`` that their intervals rest on: private Fisher scoring.
+# -- The default of ``ssp`` and ``pmt``, with intervals: the last estimate is a scoring step.
 
 
-#: Options for the ending by moments: setting one of them asks for that ending.
+#: Options of fits that end with second moments. If one of them is set, the fit does so.
 OF_MOMENTS = (
     "stages", "query", "ridge", "phi", "radius", "inference_method", "combine", "whitening",
 )  # fmt: skip
@@ -459,7 +459,7 @@ class LinearModel(ModelSpec):
 
 
 def why_not(request: Request, design: Design, n: int | None) -> str:
-    """Return the reason why a call does not end by scoring, or "" if it does. Public."""
+    """Return the reason why the last estimate of a call is not a scoring step, or "". Public."""
     scoring = request.options.get("scoring")
     if scoring and request.delta == 0:
         raise RequestError(
@@ -469,23 +469,29 @@ def why_not(request: Request, design: Design, n: int | None) -> str:
     why = _why_moments(request, scoring)
     if why and request.sample is not None:
         raise RequestError(
-            "errors by design are of the ending by scores, the default; here the call would end "
-            f"by moments ({why}): leave that out"
+            "errors of a survey design need the default method, whose last estimate is a scoring "
+            f"step. This call ends with second moments, because {why}. Leave out that option, or "
+            "design="
         )
     if why and request.options.get("ranges") == "uncertain":
         raise RequestError(
-            f'ranges="uncertain" is of the ending by scores, and {why}: leave it out'
+            'ranges="uncertain" needs a fit whose last estimate is a scoring step, and here '
+            f"{why}. Leave out ranges="
         )
     if why and request.options.get("stop"):
-        raise RequestError(f"stop= is of the ending by scores, and {why}: leave it out")
+        raise RequestError(
+            f"stop= needs a fit whose last estimate is a scoring step, and here {why}. Leave out "
+            "stop="
+        )
     return why or _nothing_to_determine(request, design, n)
 
 
 def _nothing_to_determine(request: Request, design: Design, n: int | None) -> str:
-    """Return the reason why scoring would leave every coefficient open, or "" if it would not.
+    """Return the reason why scoring would determine no coefficient, or "" if it would.
 
-    Moments then give errors of a few, and predict where scoring can only answer the public guess
-    (``theory.md``, 3.6). Not for a call that asks for what scoring alone gives.
+    Second moments then still give standard errors of a few coefficients, and predictions, for
+    which scoring could only return the public guess (``theory.md``, 3.6). The result is "" for a
+    call with an option that only scoring has.
     """
     asks = (request.options.get(word) for word in ("scoring", "vcov"))
     if any(v is not None for v in asks) or request.split is not None:
@@ -505,7 +511,7 @@ def _nothing_to_determine(request: Request, design: Design, n: int | None) -> st
 
 
 def _why_moments(request: Request, scoring: bool | None) -> str:
-    """Return the reason why a call ends by moments, or "" if it does not."""
+    """Return the reason why a call ends with second moments, or "" if it does not."""
     if scoring is not None:
         return "" if scoring else "scoring=False was given"
     if not request.inference:
@@ -517,7 +523,7 @@ def _why_moments(request: Request, scoring: bool | None) -> str:
     defaults = {o.name: o.default for o in request.method.options}
     for name in OF_MOMENTS:
         if name in defaults and request.options[name] != defaults[name]:
-            return f"{name}= needs the ending by moments"
+            return f"{name}= is an option of fits that end with second moments"
     return ""
 
 

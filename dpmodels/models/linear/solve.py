@@ -364,11 +364,13 @@ def _close(new: Array, old: Array) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def attenuation(q: int, radius: float, *, intercept: bool) -> tuple[float, float]:
-    """Return the shrinkage of deviations from the centre by row weights, (intercept, slopes).
+    """Return kappa, the part of d0 that is lost by row weights, (intercept, slopes).
 
-    The factor ``min(1, R/|w|)`` of a row depends on its residual ``r = x'd0 + e``, so least
-    squares of r on x with weights c^2 gives ``(1 - kappa) d0`` to first order. For Gaussian rows
-    whitened exactly, ``w = (1, u)`` with ``u ~ N(0, I_k)`` (``w = u`` without an intercept),
+    d0 is the difference between the coefficients and those about which residuals are taken. The
+    factor ``c = min(1, R/|w|)`` of a whitened row w (``radius`` R) depends on its residual
+    ``r = x'd0 + e``, so least squares of r on x with weights c^2 gives ``(1 - kappa) d0`` to first
+    order. For Gaussian rows whose whitening is exact, ``w = (1, u)`` with ``u ~ N(0, I_k)``
+    (``w = u`` without an intercept),
 
         kappa = 2 R^2 E[1{|w| > R} |u|^4 / |w|^4] / ((k + 2) E[c^2 |u|^2])     (slopes)
         kappa = 2 R^2 E[1{|w| > R} |u|^2 / |w|^4] / (k E[c^2])                 (intercept).

@@ -1,7 +1,7 @@
 """A formula on a noised table: each design column as a linear function of the released ones.
 
 Noise was added to the released columns, so a formula may use them linearly; terms that were
-released as columns of their own ("log(x)") are found by name, and terms of public columns alone
+released as separate columns ("log(x)") are found by name, and terms of public columns alone
 may be anything. The noise covariance of the model columns is then B diag(lambda^2) B'.
 """
 

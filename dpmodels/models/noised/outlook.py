@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpmodels.models.noised.release import TablePlan
     from dpmodels.records import Request
 
-#: Assumed sd of a column over its declared range, and over a bought one.
+#: Assumed sd of a column over its declared range, and over an estimated one.
 SD_OF_DECLARED, SD_OF_BOUGHT = 1.0 / 4.0, 1.0 / 7.0
 #: Standard errors that the smallest of m noisy eigenvalues loses, times sqrt(m - 1).
 LOSS_OF_SMALLEST = 0.9
@@ -91,7 +91,7 @@ def _ratios(
 def outlook(table: TablePlan, variances: Mapping[str, float] | None = None) -> Outlook:
     """Return the outlook of the regression of a design on its own release.
 
-    Of a release without a response: of the regression on the one column that has least noise.
+    For a release without a response it is the regression on the column that has least noise.
     """
     bought = () if table.purchase is None else table.purchase.columns
     design = table.design

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from dpmodels.sums.ask import Ask
 
 
-#: Shares of (eps, delta) that buy undeclared ranges: (eps, delta of the Gaussian part, failure).
+#: Shares of (eps, delta) for estimating undeclared ranges: (eps, delta of the Gaussian part,
+#: failure).
 RANGE_EPS, RANGE_DELTA, RANGE_FAILURE = RANGES_SHARE, 0.05, 0.05
 #: Largest share of eps that measures declared ranges, its share of delta, and the scales a side at
 #: which cells are then clipped.
@@ -142,7 +143,7 @@ class TablePlan:
 def _column_blocks(
     layout: Layout, blocks: tuple[tuple[str, ...], ...] | None
 ) -> tuple[tuple[int, ...], ...] | None:
-    """Return the places of the columns in each requested block, or None without blocks."""
+    """Return the indices of the columns in each requested block, or None without blocks."""
     if blocks is None:
         return None
     out = []
@@ -166,7 +167,7 @@ def _column_blocks(
 
 @dataclass(frozen=True)
 class Measurement:
-    """Release of the centre and scale of every number whose range is declared, and its cost.
+    """Release of the centre and scale of numeric variables with declared ranges, and its cost.
 
     The noise of a cell is in proportion to its range, which may be far wider than the data.
     """
@@ -205,7 +206,7 @@ class Measurement:
 def look_of(
     layout: Layout, n: int, eps: float, delta: float, settings: Settings, unknown: Iterable[str]
 ) -> Measurement | None:
-    """Return the look at declared numbers that n records bear, or None. A public rule.
+    """Return the release of centres and scales that n records allow, or None. A public rule.
 
     Its mu is the least at which a tenth of the distances stands out of the noise of six half
     octaves together: a scale of a thirtieth of the range.
@@ -241,10 +242,10 @@ def _left_of(
 def noise_at(
     layout: Layout, n: int, eps: float, delta: float, settings: Settings, unknown: Collection[str]
 ) -> tuple[NoisePlan, Measurement | None]:
-    """Return the noise of a release of this (eps, delta), and its look at declared numbers.
+    """Return the noise of a release of this (eps, delta), and its release of centres and scales.
 
-    ``unknown``: columns whose ranges are bought. Under SL noise nothing is measured: the guarantee
-    of one block is exact, and is composed by an upper bound.
+    ``unknown``: columns whose ranges are estimated. Under SL noise nothing is measured: the
+    guarantee of one block is exact, and is composed by an upper bound.
     """
     plan = functools.partial(
         plan_noise, layout, unit=settings.unit, clear_prob=settings.clear_prob,
@@ -327,7 +328,7 @@ def _advice(
 
 
 def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
-    """Buy ranges, measure scales, add noise to the rows; None if no range could be bought.
+    """Buy ranges, measure scales, add noise to the rows; None if no range could be estimated.
 
     **Privacy.** Unit: as in the plan. Charged: the steps of the plan, whether or not they ran.
     """

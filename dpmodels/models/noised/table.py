@@ -140,7 +140,7 @@ class NoisyTable(Written):
 
     @property
     def schema(self) -> Schema:
-        """Public facts about the variables; bought ranges are in ``lower, upper`` alone."""
+        """Public facts about the variables; estimated ranges are in ``lower, upper`` alone."""
         return self.design.schema if self.declared is None else self.declared
 
     @property
@@ -244,7 +244,7 @@ class NoisyTable(Written):
         n = row_count(source, None, needed[0], asks_n=False)
         if n < 1:
             raise RequestError("the table to append has no rows")
-        # what one further batch costs: the noise of the rows, not the ranges bought before
+        # what one further batch costs: the noise of the rows, not the ranges estimated before
         plan = Batch(self, replace(self.guarantee, steps=self.plan.steps), self.n + n)
         label = f"append({', '.join(self.layout.names)})"
         rows = functools.partial(rows_of, source, n)

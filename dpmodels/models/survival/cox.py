@@ -1,8 +1,9 @@
-"""``dp_coxph``: proportional hazards by private Fisher scoring of follow-up, and concordance.
+"""``dp_coxph``: proportional hazards by private Fisher scoring of person-time data; concordance.
 
-A survival table by stratum first (:mod:`dpmodels.models.survival.curve`); its hazards are an
-offset of the person-period likelihood (:mod:`dpmodels.models.survival.hazard`), whose passes are
-those of any fit over units (:mod:`dpmodels.scoring.units`). ``theory.md``, 7.
+First a survival table is released for every stratum (:mod:`dpmodels.models.survival.curve`). Its
+hazards are an offset of the person-period likelihood (:mod:`dpmodels.models.survival.hazard`). This
+is fitted like any model with units of several rows (:mod:`dpmodels.scoring.units`). A *pass* is one
+reading of the rows, its release and its Newton step. ``theory.md``, 7.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from dpmodels.errors import RequestError
 from dpmodels.families import EVENTS_OF_SURVIVAL
 from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, events_sd, opened
 from dpmodels.models.survival.hazard import Hazard, Index, Timeline, q_terms
-from dpmodels.models.survival.table import CellNoise, Layout, SurvivalPass, layout_of, statistic_of
+from dpmodels.models.survival.table import (
+    INTERVALS,
+    CellNoise,
+    Layout,
+    SurvivalPass,
+    layout_of,
+    statistic_of,
+)
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.registry import BOUNDS_SHARE, STOP, Backend, Method, Option, register_method
@@ -40,15 +48,14 @@ if TYPE_CHECKING:
     from dpmodels.scoring.coordinates import Coordinates
 
 
-# -- The hazard that a Cox fit starts from: a number for each half of a cell of time, and its
-# errors.
+# -- The hazard that a Cox fit starts from: a value for each half of a time cell, and its errors.
 #
-# An offset, so it need not be right: the time terms of the model take what it is wrong by in level,
-# slope and bend. What they leave is in the errors of survival that is predicted (``theory.md``, 8).
-# Functions of released cells: nothing here costs anything.
+# It enters as an offset and need not be right: three time terms of the model (level, slope and
+# curvature) correct it. The error that they do not correct is in the errors of predicted survival
+# (``theory.md``, 8). All are functions of released cells, at no cost.
 
 
-#: Cells of time that need no halves.
+#: Number of time cells from which on cells are not halved.
 ENOUGH = 24
 #: Hazards of cells, over their mean: at least, at most.
 WITHIN = (0.2, 8.0)
@@ -56,15 +63,15 @@ WITHIN = (0.2, 8.0)
 _TIME_TERM_STEPS = 20
 #: Largest coefficient of that regression, and largest log of the factor that it fits.
 _MOST_LOG_FACTOR = 5.0
-#: Largest hazard of a cell by itself, over the smoothed one.
+#: Largest unsmoothed hazard of a cell, over the smoothed one.
 _MOST_HAZARD = 1e3
 
 
 def offset_of(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Timeline, float]:
     """Return the offset of a released table, and the events in it.
 
-    Events at the beginning of the range have a cell of their own before it where they stand out of
-    the noise; else they count at the beginning of the first cell.
+    If the events at the beginning of the range exceed their noise, they get a separate cell before
+    the first one. Otherwise they count at the beginning of the first cell.
     """
     curves_released = curves(layout, noise, cells)
     apart = opened(curves_released)
@@ -85,7 +92,7 @@ def offset_of(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Timeline,
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """The cells of a curve that a hazard is made of: events, time at risk, and their weights."""
+    """Cells of a curve, from which its hazard is computed: events, time at risk, weights."""
 
     edges: Array  # (K + 1,)
     d: Array  # (K,) events
@@ -101,10 +108,10 @@ class _Table:
 
     @classmethod
     def of(cls, curve: Curve, apart: bool) -> _Table:
-        """Return the cells of a curve; that of the beginning is left out unless it is ``apart``.
+        """Return the cells of a curve, with the cell of the beginning only if it is ``apart``.
 
-        A beginning of no length gets that of an average cell, before the range: all that counts is
-        who is at risk there, which is everybody, whole.
+        If this first cell has length 0 it is given the average length, before the range. Everybody
+        is at risk during all of it, so its length does not matter.
         """
         edges, first = np.array(curve.layout.edges), int(curve.layout.opening and not apart)
         half = np.full(curve.layout.K, 0.5)
@@ -119,7 +126,7 @@ class _Table:
         return cls(edges, curve.d, exposure, of_d, of_exposure).after(first)
 
     def after(self, first: int) -> _Table:
-        """Return the table without the cells before number ``first``."""
+        """Return the table without its first ``first`` cells."""
         return _Table(self.edges[first:], *(
             part[first:] for part in (self.d, self.exposure, self.of_d, self.of_exposure)
         ))  # fmt: skip
@@ -128,7 +135,7 @@ class _Table:
 def hazards_of(tables: Sequence[_Table]) -> tuple[Array, Array]:
     """Return the smoothed hazard per unit of time, and the events, of every cell: (strata, K) each.
 
-    The hazard is the ratio of three-cell moving sums of events and of exposure. It is kept within
+    The hazard is the ratio of three-cell moving sums of events and of exposure. It is clipped to
     ``WITHIN`` times the mean hazard.
     """
     rates, events = [], []
@@ -156,7 +163,7 @@ def in_halves(edges: Array, rates: Array, events: Array) -> Timeline:
     """Return a timeline with every cell cut in two, and hazards interpolated at the new middles.
 
     ``rates`` and ``events``: (S, K), by stratum. A single cell, or ``ENOUGH`` of them, is not cut.
-    Within few long cells a level hazard is below that of those still at risk, so slopes are a tenth
+    With few long cells a constant hazard is too low for those still at risk, so slopes are a tenth
     of a standard error off. With interpolated hazards they are off by a third of that
     (``theory.md``, 7).
     """
@@ -184,7 +191,7 @@ def _lines(edges: Array, fine: Array, values: Array) -> Array:
     return line
 
 
-# -- What a cumulative hazard is made of: the cells as they were released
+# -- Factors from the smoothed to the unsmoothed hazard of each cell, for the cumulative hazard
 
 
 def _unsmoothed(
@@ -236,9 +243,10 @@ def _poisson(events: Array, expected: Array, Z: Array) -> Array:
 
 
 def residual(line: Timeline, mass: Array) -> Array:
-    """Return sds (S, K), at cell ends, of the cumulative hazard's error beyond the time terms.
+    """Return sds (S, K), at cell ends, of the uncorrected error of the cumulative hazard.
 
-    ``mass`` (S, K): increase of the cumulative hazard over each cell.
+    This is the part of the error of the offset that the time terms do not correct. ``mass`` (S, K):
+    increase of the cumulative hazard over each cell.
     """
     if line.spread is None:
         return np.zeros_like(mass)
@@ -246,32 +254,35 @@ def residual(line: Timeline, mass: Array) -> Array:
     return np.sqrt(np.maximum(np.einsum("sij,sjk,sik->si", up_to, line.spread, up_to), 0.0))
 
 
-# -- Harrell's C of a released fit: one more table, by tenths of the released risk.
+# -- Harrell's C of a released fit: one more table, by deciles of the released risk.
 #
-# Concordance compares pairs: the unit whose event is first, and the unit that the fit predicts at
-# higher risk. A table of (tenth of risk, cell of time, event | censored | beyond) answers
-# it. ``theory.md``, 9.
+# Concordance is the share of pairs in which the unit whose event is first is the one that the fit
+# predicts at higher risk. A table of (decile of risk, cell of time, event | censored | beyond)
+# is enough for it. ``theory.md``, 9.
 
 
 #: Groups of risk.
 TENTHS = 10
-#: Comparable pairs below this many of their noise sds: not determined.
+#: C is not determined if the comparable pairs are fewer than this number of their noise sds.
 _DETERMINED_PAIRS = 4.0
 
 
 @dataclass(frozen=True, eq=False)
 class Risk:
-    """The linear predictor of rows, cut at the tenths of a normal one of its released spread."""
+    """Risk group of rows: the linear predictor, cut at the deciles of a normal distribution.
+
+    The distribution has the released mean and variance of the predictor.
+    """
 
     coordinates: Coordinates
     theta: Array  # (r,): released coefficients in u, the time terms left out
 
     @functools.cached_property
     def cuts(self) -> Array:
-        """Return the inner ends of the tenths: released numbers only.
+        """Return the inner ends of the deciles, from released numbers only.
 
-        In u second moments are the identity over the box of the released places, so a predictor
-        theta'u has mean theta'a, a the coefficients of the constant.
+        In the coordinates u second moments are the identity over the box of the released centres
+        and scales. So a predictor theta'u has mean theta'a, a the coefficients of the constant.
         """
         from scipy.special import ndtri
 
@@ -281,7 +292,7 @@ class Risk:
         return np.asarray(mean + sd * ndtri(np.arange(1, TENTHS) / TENTHS))
 
     def added_to(self, block: Array) -> Array:
-        """Return a block with an extra row: the tenth of each row, NaN if it is not known."""
+        """Return a block with an extra row: the decile of each row, NaN if it is not known."""
         with np.errstate(all="ignore"):
             eta = predictor(self.theta, in_u(self.coordinates, block))
         finite = np.isfinite(eta)
@@ -290,22 +301,24 @@ class Risk:
 
 
 def by_risk(layout: Layout) -> Layout:
-    """Return the layout with tenths of risk for groups, stratum by stratum."""
+    """Return the layout with deciles of risk as groups, stratum by stratum."""
     return replace(layout, groups=tuple(f"risk {k + 1}" for k in range(TENTHS)))
 
 
 def concordance_of(layout: Layout, noise: CellNoise, cells: Array) -> dict[str, float]:
     """Return C with its errors: ``concordance, concordance_se, concordance_noise``.
 
-    ``C = A / P``, over strata and cells k of time. P are pairs: of an event in k and all that leave
-    later; of an event and a censoring in k by half, as either may come first; of two events in k. A
-    are those in which the event has the higher tenth; half of those of one tenth, and of two events
-    in one cell. To leave pairs of one cell out would leave out the closest: C would be too large.
-    Noise of different cells is independent, so it biases squares alone, by its variance: nothing
-    beside pairs that are determined. Errors by the gradient of C: ``sum n psi^2`` of sampling,
-    ``psi V psi'`` of noise. NaN: not determined.
+    ``C = A / P``, summed over strata and cells k of time. P counts comparable pairs: an event in k
+    with every unit that leaves later (1 each), with a censoring in k (1/2, as either may come
+    first), and with another event in k (1). A counts the pairs in which the earlier event has the
+    higher decile. Pairs within one decile count half, and so do pairs of two events in one cell.
+    Without the pairs of one cell the closest pairs would be missing, and C would be too large.
 
-    The layout is one of :func:`by_risk`; its cells are noisy, consistent, never clipped.
+    Noise of different cells is independent. So it biases only squares, by its variance, which is
+    negligible if the pairs are many enough for C to be determined. Errors are by the gradient of
+    C: ``sum n psi^2`` for sampling, ``psi V psi'`` for noise. C is NaN if it is not determined.
+
+    The layout is from :func:`by_risk`. Its cells are noisy and consistent, and are not clipped.
     """
     to_A, to_P = np.zeros(layout.M), np.zeros(layout.M)
     A = P = 0.0
@@ -347,7 +360,7 @@ def concordance_of(layout: Layout, noise: CellNoise, cells: Array) -> dict[str, 
 
 @dataclass(frozen=True)
 class Concordance(Closing):
-    """The table that C is read off, released after the passes."""
+    """Table from which C is computed, released after the last pass."""
 
     layout: Layout  # Layout of the baseline's table
     people: bool
@@ -357,10 +370,10 @@ class Concordance(Closing):
     share: ClassVar[float] = 0.05
 
     def conclude(self, released: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
-        """Release the table by tenths of the released risk, and read C off it.
+        """Release the table by deciles of the released risk, and compute C from it.
 
-        **Privacy.** ``share`` of the call's mu^2, for one unit: its mass in one table, as of the
-        baseline's (``theory.md``, 2). Cuts are released numbers.
+        **Privacy.** ``share`` of the call's mu^2, for one unit. A unit's contribution to the table
+        is bounded as in the table of the baseline (``theory.md``, 2). Cuts are released numbers.
         """
         model = released.fits[0].model
         assert isinstance(model, Hazard)
@@ -372,10 +385,10 @@ class Concordance(Closing):
         return concordance_of(layout, noise, noise.fit(noisy.values, float(self.N)))
 
 
-# -- Backend of ``dp_coxph``: proportional hazards by private Fisher scoring of follow-up.
+# -- Backend of ``dp_coxph``: proportional hazards by private Fisher scoring of person-time data.
 
 
-#: Cells of time where the call does not say.
+#: Number of time cells of ``dp_coxph`` if the call gives no ``breaks``.
 TIME_CELLS = 13
 #: Share of mu^2 of the table; and the name of its step.
 TABLE_SHARE, SURVIVAL_STEP = 0.06, "survival table"
@@ -390,10 +403,10 @@ class CoxModel(UnitModel):
 
     layout: Layout
     people: bool
-    N: int  # Units: public, as a call of replace-one
+    N: int  # Number of units, public because neighbours are replace-one
 
     def dimension(self, rank: int) -> int:
-        """Return the number of coefficients of a design of this rank: those of time after them."""
+        """Return the number of coefficients of a design of this rank; those of time come last."""
         return rank + q_terms(len(self.layout.stratas))
 
     def prelude(self, mu: float) -> tuple[Step, ...]:
@@ -404,10 +417,10 @@ class CoxModel(UnitModel):
         self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
         mu: float,
     ) -> Initialised:  # fmt: skip
-        """Release the table and start at its hazards, effects 0.
+        """Release the table, and start with its hazards and all coefficients 0.
 
-        **Privacy.** ``TABLE_SHARE`` of the call's mu^2, for one unit: its own mass in the table
-        (``theory.md``, 2).
+        **Privacy.** ``TABLE_SHARE`` of the call's mu^2, for one unit, whose contribution to the
+        table is bounded (``theory.md``, 2).
         """
         statistic = statistic_of(self.layout, people=self.people)
         over = SurvivalPass(design, self.layout, self.people)
@@ -430,7 +443,7 @@ class CoxModel(UnitModel):
 
 
 def _checked(request: Request, design: Design) -> None:
-    """Refuse a request without a proof or a meaning, before anything is read."""
+    """Refuse calls that have no proof or make no sense, before anything is read."""
     if request.delta == 0:
         raise RequestError("dp_coxph adds Gaussian noise: give delta > 0, as in delta=1e-6")
     if not design.has_intercept:
@@ -458,8 +471,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     if request["concordance"]:
         if layout.entries:
             raise RequestError(
-                "concordance=True compares who is followed from the same beginning: write "
-                "Surv(time, event); of Surv(start, stop, event) it is not released"
+                "concordance=True compares units that are followed from the same time 0. Write "
+                "Surv(time, event): concordance is not released for Surv(start, stop, event)"
             )
         closing = Concordance(layout, model.people, rows)
     fitted = ModelSpec((Chain(model),), closing=closing, guess=EVENTS_OF_SURVIVAL**-0.5)
@@ -467,7 +480,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 
 
 def _back(released: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:
-    """Return (A, a) of the columns but the intercept."""
+    """Return (A, a), the map from theta to the coefficients, without the intercept."""
     A, a = released.coordinates.back()
     r = len(fit.state.theta)
     out = np.zeros((len(A), r))
@@ -478,11 +491,11 @@ def _back(released: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:
 def baseline(released: ScoringRelease, part: Part) -> dict[str, Array]:
     """Return the baseline of a unit with all columns 0, and the inputs of its intervals.
 
-    ``edges`` (K + 1,); ``baseline`` (S, K), hazards; ``baseline_events`` (S, K). Of (intercept,
-    columns, time terms), d in all: ``baseline_vcov`` (d, d); ``baseline_gradient`` (S, K, d), of
-    the cumulative hazard at the ends of the cells; ``baseline_offset`` (S, K), standard deviation
-    that it has of what the time terms leave of the offset; ``baseline_bias`` (S, K), bound of the
-    bias of its log.
+    ``edges`` (K + 1,); ``baseline`` (S, K), hazards; ``baseline_events`` (S, K);
+    ``baseline_vcov`` (d, d), covariance of the d parameters (intercept, columns, time terms);
+    ``baseline_gradient`` (S, K, d), gradient in them of the cumulative hazard at the ends of the
+    cells; ``baseline_offset`` (S, K), its sd from errors of the offset that the time terms do not
+    correct; ``baseline_bias`` (S, K), bound of the bias of its log.
     """
     fit, inference = part.release, part.inference
     model = fit.model
@@ -513,7 +526,7 @@ def baseline(released: ScoringRelease, part: Part) -> dict[str, Array]:
 
 
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
-    """Map the last step to log hazard ratios, with bias-aware errors by unit."""
+    """Map the last step to log hazard ratios, with bias-aware errors clustered by unit."""
     names = release.design.names[1:]
     lost = None
     further_notes: tuple[Note, ...] = ()
@@ -540,13 +553,22 @@ COX_BACKEND = Backend(plan, release, estimate, people=True)
 # -- Methods of survival curves and tests, as data.
 
 
-_BREAKS = (
-    Option("times", "public times at which survival is wanted: [6, 12, 24]", None, object),
-    Option("breaks", "equal intervals of the declared range, or a list of times; None: 16", None,
-           object),
-    Option("max_episodes", "of Surv(start, stop, event): episodes of a unit that count whole; "
-           "None: 1", None, int, lower=0, upper=1001),
-)  # fmt: skip
+def _time_options(default: str) -> tuple[Option, ...]:
+    """Return the options that set the intervals of a table; ``default``: those without breaks."""
+    return (
+        Option("times", "public times at which survival is wanted: [6, 12, 24]", None, object),
+        Option(
+            "breaks", f"equal intervals of the declared range, or a list of times; None: {default}",
+            None, object,
+        ),
+        Option(
+            "max_episodes", "number of separate episodes of a unit that count in full, with "
+            "Surv(start, stop, event); None: 1", None, int, lower=0, upper=1001,
+        ),
+    )  # fmt: skip
+
+
+_CURVE_OPTIONS = _time_options(f"about {INTERVALS}")
 
 _method = functools.partial(
     Method, proof="models/survival/theory.md", needs=("delta > 0", "one pass")
@@ -561,7 +583,7 @@ register_method(
         privacy_se="public",
         reference="Kaplan and Meier (1958); Greenwood (1926); Gaussian mechanism on counts",
         options=(
-            *_BREAKS,
+            *_CURVE_OPTIONS,
             Option(
                 "conf_type", "scale on which intervals are symmetric (R's default is 'log')",
                 "log-log", str, choices=("log-log", "log", "plain"),
@@ -577,7 +599,7 @@ register_method(
         backend=SURVDIFF,
         privacy_se="public",
         reference="Mantel (1966); Peto and Peto (1972); Gaussian mechanism on counts",
-        options=_BREAKS,
+        options=_CURVE_OPTIONS,
     )
 )
 register_method(
@@ -589,7 +611,7 @@ register_method(
         needs=("delta > 0", "several passes"),
         reference="Cox (1972); Holford (1980); theory note survival/theory.md",
         options=(
-            *_BREAKS, BOUNDS_SHARE, STOP,
+            *_time_options(str(TIME_CELLS)), BOUNDS_SHARE, STOP,
             Option("concordance", "release Harrell's C too, with .05 of mu^2", False, bool),
         ),
         foretells=True,

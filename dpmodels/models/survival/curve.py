@@ -397,10 +397,10 @@ def _foreseen(layout: Layout, noise: CellNoise, n: int) -> tuple[float, float]:
 def release(plan: Plan[SurvivalDetail], ask: Ask) -> Release:
     """Release the table.
 
-    **Privacy.** Unit: one row, or one person (the mean of own rows; of episodes, their counts in a
-    ball); replace-one, their number public. A unit is in one cell of each level: ``sqrt(2
-    levels)``; episodes: ``theory.md``, 2. A row that makes no sense is in the cell "missing", or
-    nowhere.
+    **Privacy.** Unit: one row, or one person (the mean of a person's rows; of episodes, their
+    counts in a ball); one unit is replaced, the number of units is public. A unit is in one cell of
+    each level: ``sqrt(2 levels)``; episodes: ``theory.md``, 2. A row that makes no sense is in the
+    cell "missing", or nowhere.
     """
     detail = plan.detail
     people = plan.request.by_person

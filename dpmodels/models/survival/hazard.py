@@ -100,9 +100,9 @@ class Timeline:
         return np.stack([b[:, i] * b[:, j] for i in range(_Q) for j in range(i + 1)], axis=1)
 
     def slots(self, stratum: int, first: int) -> list[tuple[int, int]]:
-        """Return (term, place in theta) of the time terms of a stratum but for the first 1.
+        """Return (term, index in theta) of the time terms of a stratum but for the first 1.
 
-        ``first`` is the place of the first time term: after the columns.
+        ``first`` is the index of the first time term: after the columns.
         """
         if stratum == 0:
             return [(1, first), (2, first + 1)]
@@ -132,7 +132,7 @@ class Hazard(Expansion):
     where: Survival  # Rows of the block that hold the follow-up
     timeline: Timeline
     rate: float  # Released events a unit
-    people: bool  # Units are people, with episodes of their own
+    people: bool  # Units are people, each with its episodes
     rate_sd: float = 0.0  # Noise sd of the rate
 
     stops: ClassVar[bool] = True
@@ -310,7 +310,7 @@ class FollowedUp:
         )
 
     def _of_stratum(self, stratum: Index, first: int) -> Iterator[tuple[Array | float, int, int]]:
-        """Yield (mask of the rows of its stratum, term, place in theta) of every time term."""
+        """Yield (mask of the rows of its stratum, term, index in theta) of every time term."""
         line = self.model.timeline
         for s in range(len(line.rates)):
             of_stratum = 1.0 if len(line.rates) == 1 else (stratum == s).astype(float)

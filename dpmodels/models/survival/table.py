@@ -82,7 +82,7 @@ class Layout:
 
     # -- places ----------------------------------------------------------------------------
     def run(self, group: int, kind: int) -> slice:
-        """Return the places of the intervals of a group.
+        """Return the indices of the intervals of a group.
 
         0 events; 1 censorings within, 2 at the first break of an interval; 3, 4 entries likewise.
         """
@@ -100,7 +100,7 @@ class Layout:
     # -- the tree --------------------------------------------------------------------------
     @property
     def levels(self) -> int:
-        """Levels that are released: 1 where every interval is released by itself."""
+        """Levels that are released: 1 where every interval is released separately."""
         K = self.K - self.opening
         return 1 if K <= FLAT else math.ceil(math.log2(K))
 

@@ -64,10 +64,10 @@ class Whitened:
 def whitened(covariance: Array, joint: Array, events: float, at: Index, q: int) -> Whitened:
     """Return coordinates in which predictors have about mean 0 and variance 1 among events.
 
-    Released numbers, so that nothing but the noise rests on how right they are. The covariance
+    Released numbers, so that only the noise depends on how right they are. The covariance
     (p, p) is of sampling, of the coefficients: over ``events`` the inverse of the predictors' own.
     ``joint`` holds errors of intercept, coefficients and terms of time: its inverse says the means.
-    ``at`` (p,) are places of the columns in a block of q rows.
+    ``at`` (p,) are indices of the columns in a block of q rows.
     """
     p = len(covariance)
     size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
@@ -88,9 +88,9 @@ def whitened(covariance: Array, joint: Array, events: float, at: Index, q: int) 
 class Intervals:
     """Layout of the numbers of a unit: the sums by interval.
 
-    Of z (p numbers, no longer than ``longest``), events D_j and expected events m_j of each
-    interval: ``z (D_j - m_j)``; by stratum ``D_j - m_j``, ``z m_j`` and ``m_j``, the last two times
-    ``_LIGHT``; and ``z z' sum m_j``, times ``_LIGHT / longest``.
+    z is a vector of p values, at most ``longest`` long. For the events D_j and the expected events
+    m_j of each interval the sums are ``z (D_j - m_j)``; by stratum ``D_j - m_j``, ``z m_j`` and
+    ``m_j``, the last two times ``_LIGHT``; and ``z z' sum m_j``, times ``_LIGHT / longest``.
     """
 
     p: int
@@ -121,7 +121,7 @@ class Intervals:
 
     @functools.cached_property
     def pairs(self) -> tuple[Any, Array]:
-        """Return places of the upper triangle, and the weight of each of its numbers."""
+        """Return indices of the upper triangle, and the weight of each of its entries."""
         upper = np.triu_indices(self.p)
         weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
         return upper, weight * _LIGHT / self.longest

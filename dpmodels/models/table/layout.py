@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Name of the last cell of every axis: a missing or undeclared level, or a row left out.
 MISSING = "(missing)"
-#: Quantiles released of a number with a median.
+#: Quantiles released of a numeric variable with a median.
 QUARTILES = (0.25, 0.5, 0.75)
 #: Above this many cells a table is refused; above as many as there are rows the plan warns.
 MOST_CELLS = 1 << 18
@@ -40,8 +40,8 @@ class Axis:
 
     name: str
     column: int  # Row of the block buffer
-    # "level" (a code), "number" (its mass lies low, in the middle, high) or "bin" (of a number's
-    # range).
+    # "level" (a code), "number" (its mass lies low, in the middle, high) or "bin" (of a numeric
+    # variable's range).
     kind: str
     labels: tuple[str, ...]  # The last one is :data:`MISSING`
     # Edges of bins, as printed. Empty: equal parts of a range to be estimated
@@ -74,7 +74,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Item:
-    """One released statistic: its place in a section, and its name."""
+    """One released statistic: its index in a section, and its name."""
 
     statistic: str
     variable: str
@@ -108,7 +108,7 @@ class Layout:
         return math.prod(self.axes[j].size for j in axes)
 
     def number_axis(self, number: int) -> int:
-        """Return the axis of a number."""
+        """Return the axis of a numeric variable."""
         return next(
             j for j, a in enumerate(self.axes) if a.kind == "number" and a.column == number
         )
@@ -215,7 +215,7 @@ def _groups_of_quantiles(
     name: str, largest: list[tuple[int, ...]], quantiles: tuple[float, ...],
     medians: tuple[str, ...],
 ) -> list[tuple[int, ...]]:  # fmt: skip
-    """Return the groups in which a number has quantiles; one with a median also in all rows."""
+    """Return the groups in which a variable has quantiles; with a median also all rows."""
     if not medians:
         return largest if quantiles else []
     return list(dict.fromkeys([*largest, ()])) if name in medians else []
@@ -224,7 +224,7 @@ def _groups_of_quantiles(
 def _check_categories(
     program: CellProgram, numbers: set[int], groups: Any, variables: Any
 ) -> None:
-    """Refuse a number where a table needs categories."""
+    """Refuse a numeric variable where a table needs categories."""
     for group in groups:
         for j in numbers.intersection(group):
             name = program.sources[j].name
@@ -251,7 +251,7 @@ def _check_size(layout: Layout) -> None:
 
 
 def _bins(design: Design, number: int, bins: int) -> Axis:
-    """Return the axis of the bins of a number: equal widths over its range."""
+    """Return the axis of the bins of a numeric variable: equal widths over its range."""
     column = design.columns[number]
     labels: tuple[str, ...] = tuple(f"bin {b + 1}" for b in range(bins))
     edges: tuple[float, ...] = ()
@@ -265,14 +265,14 @@ def _bins(design: Design, number: int, bins: int) -> Axis:
 
 # -- Exact statistics of a table on the lattice (``theory.md``, 1.1).
 #
-# A row is in one cell of every table; a number is in three at once. With t in [-1, 1] it lays
-# ``((1-t)/2)^2, (1-t^2)/2, ((1+t)/2)^2`` into the cells "low", "middle" and "high" of its axis:
-# they are not negative and add up to 1, and their sums are N, T = sum t and Q = sum t^2 in another
-# basis: ``N = l + m + h, T = h - l, Q = l - m + h``. So whatever a table holds, one row is one unit
-# of mass: replacing it moves the table by at most 2 in L1 and sqrt 2 in L2.
+# A row is in one cell of every table; a numeric variable is in three at once. With t in [-1, 1] it
+# lays ``((1-t)/2)^2, (1-t^2)/2, ((1+t)/2)^2`` into the cells "low", "middle" and "high" of its
+# axis: they are not negative and add up to 1, and their sums are N, T = sum t and Q = sum t^2 in
+# another basis: ``N = l + m + h, T = h - l, Q = l - m + h``. So whatever a table holds, one row is
+# one unit of mass: replacing it moves the table by at most 2 in L1 and sqrt 2 in L2.
 
 
-#: N, T and Q of the four cells of a number's axis.
+#: N, T and Q of the four cells of a numeric variable's axis.
 COUNT = np.array([1.0, 1.0, 1.0, 0.0])
 TOTAL = np.array([-1.0, 0.0, 1.0, 0.0])
 SQUARE = np.array([1.0, -1.0, 1.0, 0.0])
@@ -281,7 +281,7 @@ Codes = npt.NDArray[np.intp]
 
 
 def masses(t: Array, u: Array, unit_mass: Array) -> Array:
-    """Return the lattice masses (4, m) of numbers in [-1, 1], NaN missing: integers >= 0.
+    """Return the lattice weights (4, m) of numeric values in [-1, 1], NaN missing: integers >= 0.
 
     Each column adds up to exactly ``unit_mass``, u in steps of 2^-20: low and high are rounded
     down, the middle is what is left.
@@ -334,9 +334,9 @@ def statistics(
 ) -> tuple[npt.NDArray[np.object_]]:  # fmt: skip
     """Return the tables of all blocks of a layout, flat and concatenated, in steps of 2^-20.
 
-    Middles and half-ranges (q,) are of the numbers. ``row_mass`` says the mass u of rows, of which
-    each table has a cell more behind it for what they leave; None: a unit each. Confidential. Exact
-    in any order: within 2^13 rows every sum is an integer below 2^53.
+    Middles and half-ranges (q,) are of the numeric variables. ``row_mass`` gives the weight u of
+    rows, and each table then has one more cell at its end for 1 - u; None: weight 1 each.
+    Confidential. Exact in any order: within 2^13 rows every sum is an integer below 2^53.
     """
     with_mass = row_mass is not None
     totals = [np.zeros(layout.cells(b.axes) + with_mass, dtype=np.int64) for b in layout.blocks]
@@ -356,7 +356,7 @@ def statistics(
 def _opened(
     layout: Layout, cells: Array, centre: Array, half: Array, u: Array, unit_mass: Array
 ) -> tuple[list[Codes], dict[int, Array]]:
-    """Return the codes of rows along the axes, and the masses of numbers."""
+    """Return the codes of rows along the axes, and the weights of numeric variables."""
     unit = _unit(layout, cells, centre, half)
     mass = {b.number: masses(unit[b.number], u, unit_mass) for b in layout.blocks if b.number >= 0}
     return codes_of(layout, cells, unit), mass
@@ -392,8 +392,8 @@ def means_of_people(t: Array, key: npt.NDArray[np.int64], unit_mass: Array) -> A
 class TableOfPeople:
     """The tables of :func:`statistics` where a person adds the mean of its rows.
 
-    Of a number its rows in a group lay the mean that they have there: the same counts and sums, and
-    squares that say how people differ, which is what errors of their mean rest on.
+    For a numeric variable each row of a person in a group gets the mean of these rows. Counts and
+    sums do not change, and the squares then show how people differ, for the errors of the mean.
     """
 
     layout: Layout
@@ -441,7 +441,7 @@ class TableOfPeople:
 
 
 def codes_of(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Codes]:
-    """Return the code of each row along each axis; 0 along the axis of a number."""
+    """Return the code of each row along each axis; 0 along the axis of a numeric variable."""
     out = []
     for axis in layout.axes:
         if axis.kind == "level":
@@ -463,7 +463,7 @@ def codes_of(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Co
 def cell_masses(
     layout: Layout, block: Block, codes: list[Codes], mass: Array
 ) -> Iterator[tuple[Codes, Array]]:
-    """Yield (cell of each row, its mass there): once for mass (m,), or for a number's (4, m)."""
+    """Yield (cell of each row, its weight): for weights (m,), or (4, m) of a numeric variable."""
     place: Codes = np.zeros(len(codes[0]), dtype=np.intp)
     for j in block.axes:
         place = place * layout.axes[j].size + codes[j]

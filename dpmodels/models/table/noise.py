@@ -317,7 +317,7 @@ class TableNoise:
         for section in layout.sections:
             if section.kind == "counts":
                 variances.append(effects.variance(section.axes))
-            elif section.kind == "means":  # the sum of a number is TOTAL times its cells
+            elif section.kind == "means":  # the sum of a numeric variable is TOTAL times its cells
                 axis = layout.number_axis(section.number)
                 covariance = effects.along(tuple(sorted((*section.axes, axis))), axis)
                 variances.append(float(TOTAL @ covariance @ TOTAL))

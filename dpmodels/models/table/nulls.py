@@ -58,14 +58,14 @@ def contrasts(weights: Array) -> Array:
     return np.asarray(H[1:])
 
 
-def groups(N: Array, T: Array, P: Array, tau2: float, C: Array, copies: float = 1.0) -> Null:
+def groups(N: Array, T: Array, Q: Array, tau2: float, C: Array, copies: float = 1.0) -> Null:
     """Test equal means of k groups, variances unequal, from sums of values in [-1, 1] (k,).
 
     tau2 is the noise variance of a sum, C (k, k) the noise covariance of the counts. ``copies``,
-    here and below: so many rows may go together in any way; the part of sampling is so many times
-    that of single rows, which is no smaller than it can be.
+    here and below: number of rows that may depend on each other in any way. The sampling variance
+    of independent rows is multiplied by it, which is its upper bound.
 
-    ``pi = N/n, m = sum T/n, Pm = I - pi 1', u = Pm T``, ``Var u = Pm [diag(P - 2 m T + m^2 N) +
+    ``pi = N/n, m = sum T/n, Pm = I - pi 1', u = Pm T``, ``Var u = Pm [diag(Q - 2 m T + m^2 N) +
     tau2 I + m^2 C] Pm'`` on k - 1 contrasts; cells of the diagonal are cut to [0, N (1 + |m|)^2].
     """
     N = np.maximum(N, 0.0)
@@ -73,21 +73,21 @@ def groups(N: Array, T: Array, P: Array, tau2: float, C: Array, copies: float = 
     m = float(np.clip(T.sum() / n, -1.0, 1.0))
     k = len(N)
     Pm = np.eye(k) - np.outer(N / n, np.ones(k))
-    D = np.clip(P - 2.0 * m * T + m * m * N, 0.0, N * (1.0 + abs(m)) ** 2)
+    D = np.clip(Q - 2.0 * m * T + m * m * N, 0.0, N * (1.0 + abs(m)) ** 2)
     V = Pm @ (copies * np.diag(D) + tau2 * np.eye(k) + m * m * C) @ Pm.T
     H = contrasts(np.ones(k))
     return _chi2(H @ Pm @ T, H @ V @ H.T)
 
 
 def one_mean(
-    N: float, T: float, P: float, mu0: float, noise: tuple[float, float], copies: float = 1.0
+    N: float, T: float, Q: float, mu0: float, noise: tuple[float, float], copies: float = 1.0
 ) -> Null:
     """Test the mean mu0 of values in [-1, 1].
 
     ``T - mu0 N`` has variance ``D + tau_T^2 + mu0^2 tau_N^2``. ``noise`` holds the
     two noise variances; D is the sum of squared deviations from mu0, cut.
     """
-    D = float(np.clip(P - 2.0 * mu0 * T + mu0 * mu0 * N, 0.0, max(N, 0.0) * (1 + abs(mu0)) ** 2))
+    D = float(np.clip(Q - 2.0 * mu0 * T + mu0 * mu0 * N, 0.0, max(N, 0.0) * (1 + abs(mu0)) ** 2))
     V = copies * D + noise[0] + mu0**2 * noise[1]
     return _chi2(np.array([T - mu0 * N]), np.array([[V]]))
 
@@ -132,7 +132,7 @@ def residual(Q: Array, s: float, base: Array, y: Array, r: Array) -> float:
 
 
 def uncorrelated(sums: Array, V: Array, copies: float = 1.0) -> Null:
-    """Test independence of two numbers, from (N, Sx, Sy, Sxx, Sxy, Syy) of rows in the box.
+    """Test independence of two numeric variables, from (N, Sx, Sy, Sxx, Sxy, Syy) in the box.
 
     ``u = Sxy - Sx Sy / N`` with variance ``N v_x v_y`` and the noise of the five sums, V (6,), the
     product of two of them included: Sx and Sy may be noise alone.

@@ -69,7 +69,7 @@ def grid_of(interval: tuple[float, float], points: int) -> Array:
     Values that people round to lie on such a grid, and heaps stay heaps.
     """
     lo, hi = interval
-    if not hi > lo:  # a bought range of one point: whatever is released, it is near that point
+    if not hi > lo:  # an estimated range of one point: whatever is released, it is near that point
         hi = lo + 1e-6 * max(abs(lo), 1.0)
     least = (hi - lo) / (points - 1)
     power = math.floor(math.log10(least))
@@ -102,10 +102,10 @@ def histograms(
     blocks: Iterable[Array], grids: Mapping[int, Array], group: Mapping[int, int],
     row_mass: Callable[[Array], Array] | None = None,
 ) -> tuple[npt.NDArray[np.int64], ...]:  # fmt: skip
-    """Count the values nearest to each grid point of each number, by group: (groups, points).
+    """Count the values nearest to each grid point of a variable, by group: (groups, points).
 
-    ``group``: row of the buffer -> number of codes, the missing one included. Of rows, or of their
-    masses, in steps of 2^-20. Confidential.
+    ``group``: row of the buffer -> number of codes, the missing one included. Counts are of rows,
+    or of their weights in steps of 2^-20. Confidential.
     """
     groups = int(np.prod([*group.values(), 1]))
     out = [np.zeros(groups * len(grid), dtype=np.int64) for grid in grids.values()]
@@ -170,7 +170,7 @@ class HistogramOfPeople:
 class GridCounts:
     """Counts at the points of every grid, by group; if ``unit`` > 1 of people, in steps of 1/unit.
 
-    Rows, or their masses, need one pass; people need one per number.
+    Rows, or their masses, need one pass; people need one per numeric variable.
     """
 
     design: Design
@@ -180,7 +180,7 @@ class GridCounts:
     row_mass: Callable[[Array], Array] | None = None
 
     def total(self, rows: Any, reading: dict[str, Any]) -> dict[int, npt.NDArray[np.int64]]:
-        """Return the counts by number, (groups, points). Confidential."""
+        """Return the counts by numeric variable, (groups, points). Confidential."""
         if self.unit > 1:
             return {
                 j: summed(
@@ -234,7 +234,7 @@ class QuantilePart:
         return 2.0 * rank_sensitivity(ranks) / ranks.step / float(mechanism.eps)
 
     def grids(self, design: Design) -> dict[int, Array]:
-        """Return the grid of every number."""
+        """Return the grid of every numeric variable."""
         return {number: grid_for(design, number, self.points) for _, number, _, _ in self.jobs}
 
 
@@ -262,7 +262,7 @@ def quantile_part(layout: Layout, eps: float, share: float) -> QuantilePart:
 def release_quantiles(
     part: QuantilePart, layout: Layout, design: Design, ask: Ask, *, people: bool = False
 ) -> dict[str, Array]:
-    """Release the place in the grid of every quantile of every group, by step name.
+    """Release the grid index of every quantile of every group, by step name.
 
     **Privacy.** Unit: one row, or one person (whose mean is in the hull of what a row can be);
     replace-one. Each step is pure eps-DP: :class:`~dpmodels.proof.statistics.Ranks`.
@@ -295,8 +295,8 @@ class Cells:
     """The cells of the points of a grid.
 
     ``step`` lies between points; 0 where values are integers and so are the points. ``low`` and
-    ``high`` (points + 2,) are the ends, with one place more on either side: the declared bound,
-    infinite where the range was bought (values beyond it count in the first and last cell).
+    ``high`` (points + 2,) are the ends, with one more entry on either side: the declared bound,
+    infinite if the range was estimated (values beyond it count in the first and last cell).
     """
 
     def __init__(self, grid: Array, bounds: tuple[float, float], *, whole: bool) -> None:
@@ -308,7 +308,7 @@ class Cells:
         self.high = np.concatenate([[lo], inside, [hi, hi]])
 
     def ends(self, low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[Array, Array]:
-        """Return the outer ends of cells: places in the grid, -1 and len(grid) beyond it."""
+        """Return the outer ends of cells: indices in the grid, -1 and len(grid) beyond it."""
         return self.low[np.asarray(low) + 1], self.high[np.asarray(high) + 1]
 
 
@@ -357,7 +357,7 @@ class QuantileDetail:
     jobs: tuple[tuple[int, float], ...]  # tuple of (column, quantile)
     points: int  # Most points of a grid
     each: float = 0.0  # eps of one draw ("em")
-    mu: float = 0.0  # mu of each number's tree ("tree")
+    mu: float = 0.0  # mu of each numeric variable's tree ("tree")
 
 
 def probabilities(typed: Any, name: str) -> tuple[float, ...]:
@@ -389,7 +389,7 @@ def numbers_of(design: Design) -> tuple[int, ...]:
 
 
 def checked(request: Request, design: Design) -> tuple[tuple[int, float], ...]:
-    """Return the jobs of a call: every quantile of every number."""
+    """Return the jobs of a call: every quantile of every numeric variable."""
     q = probabilities(request["q"], "q")
     if not q:
         raise RequestError("q= is empty. For example q=0.5")
@@ -427,8 +427,8 @@ def release_em(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
     """Release grid points by the exponential mechanism.
 
     **Privacy.** Unit: one row; replace-one, n public. Each draw is pure eps-DP: one row moves a
-    penalty by at most 1 (``ranks.penalties``). A missing value counts for no rank. Of people the
-    same: ranks are sums of people's means, in steps of 1/256 (``units.md``, 11).
+    penalty by at most 1 (``ranks.penalties``). A missing value counts for no rank. The same holds
+    for people: ranks are sums of people's means, in steps of 1/256 (``units.md``, 11).
     """
     detail = plan.detail
     request = plan.request
@@ -466,7 +466,7 @@ def release_em(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
 
 
 def is_bought(plan: Plan[Any], number: int) -> bool:
-    """Whether the range of a column was bought: values may lie beyond it."""
+    """Whether the range of a column was estimated: values may lie beyond it."""
     return plan.design.columns[number].name in plan.design.unknown
 
 
@@ -629,7 +629,7 @@ _IN_A_LEAF = 0.5
 def leaves_for(n: int, mu: float) -> int:
     """Return the leaves of a tree of n values: a power of 4, so that none is padding.
 
-    Finer than the error of a rank, sampling and noise together, buys nothing but noise.
+    Finer than the error of a rank, sampling and noise together, adds only noise.
     """
     leaves = LEAVES
     error = math.hypot(0.5 * math.sqrt(n), rank_sd(levels_for(LEAVES)) / mu)
@@ -644,12 +644,12 @@ def rank_sd(levels: int) -> float:
 
 
 def tree_step(design: Design, number: int) -> str:
-    """Return the name of the release of a number's tree."""
+    """Return the name of the release of a numeric variable's tree."""
     return f"tree of {design.columns[number].name}"
 
 
 def plan_tree(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan one tree per number. Reads no row."""
+    """Plan one tree per numeric variable. Reads no row."""
     jobs = checked(request, design)
     numbers = numbers_of(design)
     trees = {tree_step(design, j): (tree_step(design, j), 1.0 / len(numbers)) for j in numbers}
@@ -665,11 +665,11 @@ def plan_tree(request: Request, design: Design, n: int) -> Plan[Any]:
 
 @with_ranges
 def release_tree(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
-    """Release the noisy counts of a tree over each number.
+    """Release the noisy counts of a tree over each numeric variable.
 
     **Privacy.** Unit: one row; replace-one, n public. L2 sensitivity ``sqrt(2 levels)``
-    (``tree.tree_counts``). A missing value is a cell of the first level. Of people the same, in
-    steps of 2^-20: the mean of a person's rows is in the hull of what a row can be.
+    (``tree.tree_counts``). A missing value is a cell of the first level. For people it is
+    the same, in steps of 2^-20: the mean of a person's rows is in the hull of the values of a row.
     """
     detail = plan.detail
     grids = {j: grid_for(design, j, detail.points) for j in numbers_of(design)}
@@ -681,7 +681,7 @@ def release_tree(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Releas
 def ask_trees(
     plan: Plan[Any], ask: Ask, grids: Mapping[int, Array], over: Any, unit: int
 ) -> dict[str, Array]:
-    """Release the tree of every number by the name of its step; a row is ``unit`` in all.
+    """Release the tree of every numeric variable by the name of its step; a row is ``unit`` in all.
 
     What is not added to a leaf is in the missing cell.
     """
@@ -704,7 +704,7 @@ def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Ad
 def read_tree(
     plan: Plan[Any], grid: Array, values: Mapping[str, Array], j: int, n: int
 ) -> tuple[Tree, Array, float]:
-    """Return (tree, distribution function on its grid, valid count) of a number."""
+    """Return (tree, distribution function on its grid, valid count) of a numeric variable."""
     levels = levels_for(len(grid))
     tree = Tree(levels, 2.0 * levels / plan.detail.mu**2)
     leaves, missing = tree.fit(values[tree_step(plan.design, j)], float(n))
@@ -742,7 +742,7 @@ def read_off(
     tree: Tree, cdf: Array, grid: Array, cells: Cells, m: float, q: Array, z: float,
     copies: float | Array,
 ) -> Array:  # fmt: skip
-    """Return (point, low, high, noise sd of the rank) of every quantile of one number.
+    """Return (point, low, high, noise sd of the rank) of every quantile of one numeric variable.
 
     ``copies``: sampling variance of a rank over that of m unrelated rows.
     """
@@ -752,7 +752,7 @@ def read_off(
         return np.minimum(np.searchsorted(cdf, rank, side="left"), last)
 
     def noise(at: Array) -> Array:
-        """Return the noise sd of F(x) - q m at grid places."""
+        """Return the noise sd of F(x) - q m at grid indices."""
         weights = np.arange(WAYS**tree.levels) <= at[:, None]
         return np.sqrt(tree.functional_variance(weights - q[:, None]))
 

@@ -431,8 +431,8 @@ def plot_table(
     level : float
         That of the fit: the intervals are made with it.
     what : str, optional
-        ``"wage by region"``, ``"region"``, ``"region x gender"``. Default: each number by its
-        groups, and counts of what stands on no axis; with ``ax`` the first of these.
+        ``"wage by region"``, ``"region"``, ``"region x gender"``. Default: each numeric variable by
+        its groups, and counts of variables without an axis; with ``ax`` the first of these.
     color : str
     kind : {"bars", "density", "ecdf"}
         Of a histogram: its bars, the density, or the empirical distribution with its band.
@@ -480,7 +480,7 @@ def plot_table(
 
 
 def _distribution(fit: Any, what: str | None, ax: Any, level: float, color: str, kind: str) -> Axes:
-    """Draw the density, or the distribution function, of a number that was counted in bins."""
+    """Draw the density, or the distribution function, of a variable that was counted in bins."""
     from scipy.special import ndtri
 
     layout = layout_from(fit._record)

@@ -93,10 +93,10 @@ def shown_numbers(
 ) -> tuple[dict[str, Array], tuple[Note, ...]]:  # fmt: skip
     """Return :data:`COLUMNS` of all items, in the order of ``Layout.items``, and the notes.
 
-    ``released`` holds "table" and the places of quantiles by step, ``scale`` middles and
-    half-ranges (q,), ``points`` the grid of each number with quantiles, ``rank_scale`` the scale
-    of the error of a rank. Of ``people`` each adds the
-    mean of its rows; so many rows as ``copies`` may go together in any way.
+    ``released`` holds "table" and the grid indices of quantiles by step, ``scale`` middles and
+    half-ranges (q,), ``points`` the grid of each numeric variable with quantiles, ``rank_scale``
+    the scale of the error of a rank. With ``people`` each person adds the mean of their rows.
+    ``copies``: number of rows that may depend on each other in any way.
     """
     effects = noise.measured(layout, released["table"], float(n))
     context = _Context(layout, effects, *scale, n, level, copies)
@@ -315,7 +315,7 @@ def layout_for(request: Request, design: Design) -> Layout:
 
 
 def medians_of(typed: Any, design: Design) -> tuple[str, ...]:
-    """Return the numbers that have a median, in the order of the formula, or refuse a name."""
+    """Return the variables with a median, in the order of the formula, or refuse a name."""
     numbers = [s.name for s in program_of(design).sources if s.levels is None]
     if typed is None or typed is False:
         return ()
@@ -497,8 +497,8 @@ TABLE_BACKEND = Backend(plan, release, estimate, people=True)
 # -- A table read off released moments: counts, means by group, at no further cost.
 #
 # Every number of such a table is a bilinear form ``n a'C b`` of the moments per row C of (x, 1): a
-# level is the functional of its dummy, a number that of its column, "all rows" that of the
-# constant. Forms are linear in the entries of C, so their noise follows from its covariance.
+# level is the functional of its dummy, a numeric variable that of its column, "all rows" that of
+# the constant. Forms are linear in the entries of C, so their noise follows from its covariance.
 
 
 @dataclass(frozen=True)

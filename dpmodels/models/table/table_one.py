@@ -231,7 +231,7 @@ class Variable:
     label: str
     missing: Level | None
     levels: tuple[tuple[str, Level], ...] = ()
-    # (mean, sd) or (median, lower and upper quartile) of a number, with their noise sds.
+    # (mean, sd) or (median, lower and upper quartile) of a numeric variable, with their noise sds.
     values: tuple[Array, ...] = ()
     errors: tuple[Array, ...] = ()
     medians: bool = False
@@ -292,7 +292,7 @@ def levels_of(released: Released, columns: Columns, axis: int, label: str) -> Va
 def number_of(
     released: Released, columns: Columns, axis: int, label: str, medians: Sequence[float] | None
 ) -> Variable:
-    """Return the means (or medians) of a number by column."""
+    """Return the means (or medians) of a numeric variable by column."""
     number = released.layout.axes[axis].column
     means = released.group_means(number, total=not columns.group)
     missing = None
@@ -333,8 +333,8 @@ def _moments(
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """Return (means, sds) by column and their noise sds.
 
-    Of the total they are those of the groups together, so that they lie between them; where a
-    group has none, those released of all rows.
+    Those of the total are computed from the groups, so that they are between them. If a group has
+    none, they are those released for all rows.
     """
     total = released.group_means(number, total=True)
     m, s = total["estimate"][:, 1], total["estimate"][:, 2]
@@ -365,8 +365,9 @@ def _moments(
 def smd_of(variable: Variable, groups: int) -> tuple[float, float]:
     """Return the largest standardised difference of two groups, with its noise sd.
 
-    Of a number the difference of means over the root of the mean variance; of levels the distance
-    of shares in their mean covariance (Yang and Dalton 2012). NaN where it is not known.
+    For a numeric variable it is the difference of means over the root of the mean variance. For
+    levels it is the distance of shares in their mean covariance (Yang and Dalton 2012). NaN if it
+    is not known.
     """
     pairs = itertools.combinations(range(groups), 2)
     distances = [_distance(variable, a, b) for a, b in pairs]

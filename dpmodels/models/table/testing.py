@@ -58,7 +58,7 @@ TEST_NAMES = (
 
 
 def _describe(design: Design) -> tuple[list[int], list[int]]:
-    """Return the numbers and the categories of a formula."""
+    """Return the numeric and the categorical variables of a formula."""
     program = program_of(design)
     terms = (*program.left, *program.right)
     crossed = [t for t in terms if len(t) == 2]
@@ -197,7 +197,7 @@ def expected_sums(
     """Return the expected noiseless sums under an effect.
 
     effect: the difference of a mean from ``mu0``, or between the two extreme groups (equally
-    spaced); the sd of the shares about the null in its own units (Cohen's w: shares moved along
+    spaced); the sd of the shares about the null in its units (Cohen's w: shares moved along
     one contrast); a correlation.
     """
     if facts.kind == "correlation":
@@ -292,7 +292,7 @@ def power_of(
 
 
 _SUMS_STEP = "sums of the test"
-#: Their places in the Gram matrix of (x, y, 1).
+#: Their indices in the Gram matrix of (x, y, 1).
 _PLACES = ((2, 2), (0, 2), (1, 2), (0, 0), (0, 1), (1, 1))
 
 
@@ -372,7 +372,7 @@ def release(plan: Plan[Facts], ask: Ask, design: Design) -> Release:
 
 
 def _pair_moments(unit: UnitScale, blocks: Iterable[Array]) -> tuple[Any]:
-    """Return the integer moments of a pair of numbers. Confidential."""
+    """Return the integer moments of a pair of numeric variables. Confidential."""
 
     def complete_pairs() -> Iterator[Array]:  # a row with a missing number is missing throughout
         for block in blocks:
@@ -428,19 +428,19 @@ def solve(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
 
 @dataclass(frozen=True)
 class _Moments:
-    """Counts, sums and squares by group, and the noise on them."""
+    """Released counts, sums and sums of squares by group, with the variances of their noise."""
 
-    N: Array
-    T: Array
-    P: Array
-    tau2: float
-    C: Array
-    centre: float
-    half: float
+    N: Array  # Counts
+    T: Array  # Sums of t, the numeric variable in half ranges from the middle of its range
+    Q: Array  # Sums of t^2
+    tau2: float  # Noise variance of a sum
+    C: Array  # Noise covariance of the counts
+    centre: float  # Middle of the range, in the user's units
+    half: float  # Half range, in the user's units
 
 
 def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
-    """Return the counts, sums and squares of the groups with their noise covariance."""
+    """Return the counts, sums and sums of squares of the groups, with their noise variances."""
     layout, noise = facts.layout, facts.noise
     assert layout is not None and noise is not None
     (block,) = layout.blocks
@@ -448,15 +448,16 @@ def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
     place = block.axes.index(layout.number_axis(block.number))
     section = Section("means", layout.group(block), block.number)
     cells, K = cells_of_groups(layout, effects, section)
-    # the covariance leaves out the last cell of every axis, which is the missing one for a number
+    # the covariance leaves out the last cell of every axis, which is the missing one for a numeric
+    # variable
     sizes = [layout.axes[j].size - 1 for j in block.axes]
     covariance = effects.noise_covariance(block.axes).reshape(*sizes, *sizes)
     C = covariance.sum(axis=(place, place + len(sizes)))
     C = C.reshape(len(cells), len(cells))
     centre, half = half_ranges(design)
-    N, T, P = (cells @ w for w in (COUNT, TOTAL, SQUARE))
+    N, T, Q = (cells @ w for w in (COUNT, TOTAL, SQUARE))
     tau2 = float(TOTAL @ K @ TOTAL)
-    return _Moments(N, T, P, tau2, C, float(centre[block.number]), float(half[block.number]))
+    return _Moments(N, T, Q, tau2, C, float(centre[block.number]), float(half[block.number]))
 
 
 def _mean_of(m: _Moments) -> tuple[Array, Array, Array]:
@@ -465,16 +466,16 @@ def _mean_of(m: _Moments) -> tuple[Array, Array, Array]:
     large = 3.0 * tau_n < m.N
     safe = np.where(large, m.N, np.nan)
     mean = np.clip(m.T / safe, -1.0, 1.0)
-    v = np.clip(m.P / safe - mean**2, np.minimum(math.sqrt(m.tau2) / safe, 1.0), 1.0)
+    v = np.clip(m.Q / safe - mean**2, np.minimum(math.sqrt(m.tau2) / safe, 1.0), 1.0)
     privacy = np.sqrt(m.tau2 + mean**2 * np.diag(m.C)) / safe
     return m.centre + m.half * mean, m.half * np.sqrt(v / safe), m.half * privacy
 
 
 def _solve_mean(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
-    """Test one mean against its null value."""
+    """Test whether the mean of a numeric variable equals its null value, from released sums."""
     m = _moments(facts, design, noisy, n)
     mu0 = (facts.null[0] - m.centre) / m.half
-    sums = float(m.N[0]), float(m.T[0]), float(m.P[0])
+    sums = float(m.N[0]), float(m.T[0]), float(m.Q[0])
     test = nulls.one_mean(*sums, mu0, (m.tau2, float(m.C[0, 0])), facts.copies)
     return Solved(test, (f"mean({design.columns[0].name})",), *_mean_of(m))
 
@@ -483,7 +484,7 @@ def _solve_groups(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
     """Test the equality of the means of groups."""
     assert facts.layout is not None
     m = _moments(facts, design, noisy, n)
-    test = nulls.groups(m.N, m.T, m.P, m.tau2, m.C, facts.copies)
+    test = nulls.groups(m.N, m.T, m.Q, m.tau2, m.C, facts.copies)
     axis = next(a for a in facts.layout.axes if a.kind == "level")
     number = next(a.name for a in facts.layout.axes if a.kind == "number")
     names = [f"mean({number})[{axis.name}={label}]" for label in axis.labels[:-1]]
@@ -537,7 +538,7 @@ def _solve_independence(facts: Facts, design: Design, noisy: Array, n: int) -> S
 
 
 def _solve_correlation(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
-    """Test the correlation of two numbers against 0."""
+    """Test the correlation of two numeric variables against 0."""
     sd = pair_noise(facts.mu)
     V = sd**2
     sums = noisy.copy()

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 #: More coordinates than this have more noise than errors.
 MOST_COORDINATES = 60
-#: Least sd of a number in a group, in half ranges, that is believed.
+#: Least sd of a numeric variable in a group, in half ranges, that is believed.
 _SPREAD = 0.02
 #: Length of a row in standard deviations of its group that still fits, beside heavy weights.
 _LONG = 1.2
@@ -99,7 +99,7 @@ class CellCoordinates:
 
     @property
     def kinds(self) -> Array:
-        """Kind of each coordinate, (d,): -1 for a share, else the place of its section."""
+        """Kind of each coordinate, (d,): -1 for a share, else the index of its section."""
         out = np.full(self.size, -2.0)
         for k, (section, at) in enumerate(self.places()):
             out[at] = -1.0 if section.kind == "counts" else float(k)
@@ -116,7 +116,7 @@ class CellCoordinates:
     def functions(self, section: Section) -> tuple[Array, npt.NDArray[np.intp]]:
         """Return (functions of z that a section shows, which of its items they are), (k, d), (k,).
 
-        The cells whose last level of every axis is "(missing)" have none of their own: they are
+        The cells whose last level of every axis is "(missing)" have none: they are
         what the others leave.
         """
         for released, at in self.places():
@@ -163,7 +163,7 @@ class CellScores:
     # middle, scale: (d,) arrays; p of cells and m of groups; factors.
     middle: Array
     scale: Array
-    # centre, half: (q,) arrays, centres and half-ranges of the numbers.
+    # centre, half: (q,) arrays, centres and half ranges of the numeric variables.
     centre: Array
     half: Array
     top: float  # T, where weights are cut
@@ -368,7 +368,7 @@ def _of_totals(c: Context, section: Section, sampling: Array, p: Array, S: Array
 
 @dataclass(frozen=True)
 class Groups:
-    """Released sums of masses, and of squared masses, of a number in groups."""
+    """Released sums of masses, and of squared masses, of a numeric variable in groups."""
 
     # K, KS: noise covariance of the four cells of a group, of masses and of squared ones.
     K: Array
@@ -535,8 +535,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 def release(plan: Plan[WeightedTable], ask: Ask, design: Design) -> Release:
     """Release the clip of weights, the tables of u and those of u^2.
 
-    **Privacy.** Unit: one row, or one person; replace-one, their number public. A row is one unit
-    of mass in every table, a person the mean of its rows.
+    **Privacy.** Unit: one row, or one person; one unit is replaced, the number of units is public.
+    A row is one unit of mass in every table, a person the mean of its rows.
     """
     detail, n = plan.detail, plan.public_n
     people = plan.request.by_person

@@ -2,8 +2,8 @@
 
 A row adds u = min(w, T)/T at its leaf and 1 - u in the cell of the missing: one unit of mass on the
 first level, at most one on every other, so the tree costs what a tree of counts costs
-(``theory.md``, 4.6). Of a design with PSUs the ranks ``u (1{y <= x} - q)`` at the released x go
-through one pass by cluster (Woodruff).
+(``theory.md``, 4.6). For a design with PSUs the values ``u (1{y <= x} - q)`` at the released x
+are summed by cluster in one more pass (Woodruff).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class WeightedTree(QuantileDetail):
 
 
 def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan one tree of weights a number. Reads no row."""
+    """Plan one tree of weights per numeric variable. Reads no row."""
     refuse_kept_rows(request)
     jobs, numbers = checked(request, design), numbers_of(design)
     part, steps = gaussian_part(request, design.unknown), []
@@ -118,14 +118,17 @@ def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """``a u (1{y <= x} - q)`` of rows, x and a released: 0 where the number is missing."""
+    """Score of each quantile, ``a u (1{y <= x} - q)`` of rows; x and a are released.
 
-    grids: Mapping[int, Array]  # Grids of the numbers
-    jobs: tuple[tuple[int, float], ...]  # tuple of (int, float): number and q of each
-    at: npt.NDArray[np.intp]  # (k,): places of x among the points of the grid
-    scale: Array  # (k,)
-    top: float  # T, where weights are cut
-    place: int | None
+    u is the weight of a row over T. The score is 0 if y is missing.
+    """
+
+    grids: Mapping[int, Array]  # Grid of each numeric variable, by its index
+    jobs: tuple[tuple[int, float], ...]  # tuple of (int, float): index of the variable, and q
+    at: npt.NDArray[np.intp]  # (k,): index of x among the points of the grid
+    scale: Array  # (k,): a
+    top: float  # T, at which weights are cut
+    place: int | None  # Index of the column of weights
     back: None = None
 
     @property
@@ -134,7 +137,10 @@ class Ranks:
         return len(self.jobs)
 
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
-        """Return ranks of rows times their factors, in the ball of C: integers (k, m)."""
+        """Return each row's contribution to the score of each quantile, lattice integers (k, m).
+
+        Each row is multiplied by its ``factor``, clipped to length C (``clip``) and rounded.
+        """
         u = row_mass(rows, self.place, self.top)
         z = np.empty((self.size, rows.shape[1]))
         cells = {j: cells_of(rows, j, grid, {}) for j, grid in self.grids.items()}
@@ -146,10 +152,11 @@ class Ranks:
 
 @with_ranges
 def release_weighted(plan: Plan[WeightedTree], ask: Ask, design: Design) -> Release:
-    """Release the clip of weights, and the tree of weights of each number.
+    """Release the clip of weights, and a tree of weights for each numeric variable.
 
-    **Privacy.** Unit: one row, or one person; replace-one, their number public. Of each level a
-    row adds one unit of mass at most, a person the mean of its rows.
+    **Privacy.** Unit: one row, or one person; one unit is replaced, the number of units is public.
+    To each level of the tree a row adds at most one unit of weight, a person the mean of their
+    rows.
     """
     detail, n = plan.detail, plan.public_n
     strength = n * detail.mu / rank_sd(levels_for(detail.points))

@@ -92,7 +92,7 @@ def finite(values: Any) -> Array:
 def _nuisance_fit(
     part: Nuisance, detail: EffectPlan, joint: Design, ask: Ask
 ) -> tuple[Estimate, Fitted]:
-    """Release a nuisance fit, and return its estimate and its place in the joint design.
+    """Release a nuisance fit, and return its estimate and its index in the joint design.
 
     Privacy
     -------
@@ -147,7 +147,7 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
     Privacy
     -------
     Unit: one row, or one person by the mean over its complete rows; replace-one, n public.
-    Charged: the steps of the plan. Each looks from public and released numbers alone
+    Charged: the steps of the plan. Each is evaluated at public and released numbers alone
     (``theory.md``, 2).
     """
     detail, n = plan.detail, plan.public_n
@@ -309,7 +309,7 @@ register_method(
         reference="Robins, Rotnitzky and Zhao (1994); Chernozhukov et al. (2018); theory note "
         "models/treatment/theory.md",
         options=(
-            Option("treatment", "the column (or comparison) that says who is treated", "", str),
+            Option("treatment", "the column (or comparison) of the treatment", "", str),
             Option("outcome", "formula of the outcome models, without the treatment", "", str),
             Option("propensity", "right-hand side of the model of the treatment", "", str),
             Option(

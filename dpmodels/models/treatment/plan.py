@@ -231,7 +231,7 @@ def shares_for(request: Request) -> dict[str, float]:
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan a call of ``dp_ate``: the fits as plans of their own, then the sums. Reads no row."""
+    """Plan a call of ``dp_ate``: the fits as separate plans, then the sums. Reads no row."""
     _check(request, design)
     divided = gaussian_part(request, design.unknown)
     shares = {name: (1.0 - divided.share) * share for name, share in shares_for(request).items()}

@@ -92,7 +92,7 @@ MISTAKES = [
     (ols(vcov={"CRV3": "region"}), "CRV1"),
     (ols(vcov={"CRV1": "region + sex"}), "clusters of one column"),
     (ols(vcov={"CRV1": "region"}, psus=7), "at least 20"),
-    (ols(vcov={"CRV1": "region"}, psus=70, scoring=False), "ending by scores"),
+    (ols(vcov={"CRV1": "region"}, psus=70, scoring=False), "last estimate is a scoring"),
     (ols(psus=70), 'vcov={"CRV1": "village"}'),
     (ols(cluster="region"), 'unit="person_id"'),
     (ols(cov_type="HC1"), "robust by default"),

@@ -109,7 +109,7 @@ MADE_UP = [
     (lambda k, b: k.fit.plot_diagnostics(), r"fit.diagnose\(data"),
     (lambda k, b: k.fit.outlier_test(), r"fit.diagnose\(data"),
     (lambda k, b: k.fit.get_robustcov_results("HC3"), r'vcov=\{"CRV1"'),
-    (lambda k, b: k.fit.remove_data(), "keeps no data"),
+    (lambda k, b: k.fit.remove_data(), "contains no data"),
     (lambda k, b: k.fit.summary2(), "Did you mean 'summary'"),
     (lambda k, b: k.fit.avg_slopes(vcov="HC3"), "newdata, variables="),
     (lambda k, b: k.fit.tidy(conf_level=0.9), "level=0.9"),

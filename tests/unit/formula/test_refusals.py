@@ -167,7 +167,7 @@ BAD = {
     "quality ~ {legendre(alcohol, 2) + 1}": "several columns",
     "quality ~ I(alcohol and pH)": "comparisons",
     "quality ~ {not alcohol}": "comparison",
-    "quality ~ alcohol:offset(pH)": "term by itself",
+    "quality ~ alcohol:offset(pH)": "separate term",
     "quality ~ {1e999 * alcohol}": "finite",
     "quality ~ .": None,
 }

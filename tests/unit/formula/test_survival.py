@@ -161,7 +161,7 @@ def test_everybody_has_the_event_without_one():
     [
         ("time ~ g", "Surv"),
         ("Surv(time, s) ~ g", r"s == 3"),
-        ("Surv(time, dead) ~ g:strata(s)", "by itself"),
+        ("Surv(time, dead) ~ g:strata(s)", "separate term"),
         ("Surv(time, dead) ~ strata(x)", "number"),
         ("Surv(start, time, dead, x) ~ g", "one to three"),
         ("Surv(time, dead, type='left') ~ g", "type="),

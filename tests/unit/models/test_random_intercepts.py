@@ -313,7 +313,7 @@ def test_predictions_take_means_of_the_rows_of_one_id(fit):
     ("formula", "more", "says"),
     [("y ~ x | id", {}, r'dp_feols\("y ~ x", data, unit="id", re="id"\)'),
      ("y ~ x", {"re": "x"}, 're="id"'),
-     ("y ~ x", {"unit": None}, 'give unit="id"'),
+     ("y ~ x", {"unit": None}, 'Add unit="id"'),
      ("y ~ x", {"re": 3}, "column of the unit"),
      ("y ~ 1", {}, "needs a predictor"),
      ("y ~ x - 1", {}, "intercept"),
@@ -328,7 +328,7 @@ def test_what_has_no_form_is_refused_before_a_row_is_read(formula, more, says):
 
 
 def test_counts_have_none_and_means_are_of_random_intercepts_alone():
-    with pytest.raises(RequestError, match="of dp_feols"):
+    with pytest.raises(RequestError, match="use dp_feols for random intercepts"):
         dp.dp_fepois("c ~ x", people(), eps=1, **CALL)
     with pytest.raises(RequestError, match="needs re="):
         dp.dp_feols("y ~ x | id", people(), eps=1, delta=1e-6, unit="id", mundlak=False,

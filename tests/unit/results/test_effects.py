@@ -136,7 +136,7 @@ def test_effects_of_counts_and_quantiles(noiseless, rows):
 
 
 def test_private_rows_are_not_averaged_over_in_silence(logit):
-    with pytest.warns(NotPrivateWarning, match="nobody paid for"):
+    with pytest.warns(NotPrivateWarning, match="uncharged release"):
         logit.avg_slopes(table()[["x", "z", "g"]])
 
 

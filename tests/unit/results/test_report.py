@@ -102,7 +102,7 @@ def test_stars_have_their_legend(fits):
 
 def test_a_file_that_cannot_be_is_refused_before_it_is_made(fits, tmp_path):
     for path, says in (
-        ("t.pdf", "suffix says the format"),
+        ("t.pdf", "suffix gives the format"),
         ("t.htm", "Did you mean '.html'"),
         (3, "takes a path"),
     ):

@@ -48,7 +48,7 @@ def test_standard_error_interval_and_p_agree_in_300_rows():
         assert low[j] == pytest.approx(bottom, rel=1e-6, abs=1e-9 * se[j])
         assert high[j] == pytest.approx(top, rel=1e-6, abs=1e-9 * se[j])
         assert p[j] == pytest.approx(value, rel=1e-6, abs=1e-14)
-        if abs(value - 0.05) > 1e-9:  # P is the level at which the interval touches 0
+        if abs(value - 0.05) > 1e-9:  # the interval of level 1 - P touches 0
             assert (value < 0.05) == (bottom > 0.0 or top < 0.0)
 
 

@@ -128,7 +128,7 @@ def test_stop_takes_a_share_and_is_refused_elsewhere(quiet):
     for wrong in (1.5, -1, "yes"):
         with pytest.raises(RequestError, match="stop"):
             dp.dp_ols("y ~ x + s", frame, stop=wrong, **given)
-    with pytest.raises(RequestError, match="stop= is of the ending by scores"):
+    with pytest.raises(RequestError, match="stop= needs a fit whose last estimate"):
         dp.dp_ols("y ~ x + s", frame, stop=True, scoring=False, **given)
 
 

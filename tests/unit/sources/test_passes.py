@@ -151,7 +151,7 @@ def test_what_reads_rows_is_refused_elsewhere_before_the_charge(call):
     table = dp.Elsewhere(
         dict.fromkeys(NAMES, "numeric"), n=N, sums=lambda task: pytest.fail("a task was sent")
     )
-    with pytest.raises(dp.errors.SourceError, match="whose passes are sums"):
+    with pytest.raises(dp.errors.SourceError, match="a method that reads only sums"):
         call(table, eps=1.0, delta=1e-6, budget=budget)
     assert budget.to_frame().empty
 

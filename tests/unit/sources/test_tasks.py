@@ -478,7 +478,7 @@ def test_methods_that_read_rows_are_refused_elsewhere_before_the_charge(
     budget = dp.Budget(10.0, 0.1)
     table = dp.Elsewhere(KINDS, n=N, sums=lambda task: pytest.fail("a task was sent"))
     call = dict(eps=1, delta=1e-6, bounds=BOUNDS, method=method, budget=budget, **more)
-    with pytest.raises(dp.errors.SourceError, match="whose passes are sums"):
+    with pytest.raises(dp.errors.SourceError, match="a method that reads only sums"):
         getattr(dp, verb)(formula, table, **call)
     assert budget.to_frame().empty
 

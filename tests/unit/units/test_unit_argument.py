@@ -110,7 +110,7 @@ def test_rows_without_an_id_count_for_nothing():
         ({"unit": "pidd"}, "no column of this name. Did you mean 'pid'"),
         ({"unit": 3}, "name of the column"),
         ({"unit": "flag"}, "type bool"),
-        ({"unit": "attribute"}, "noised tables"),
+        ({"unit": "attribute"}, "noised table"),
         ({"unit": None, "units": 5}, "units= needs unit="),
         ({"unit": None, "rows_per_unit": 5}, "rows_per_unit= needs unit="),
         ({"units": 0}, "number of people"),
@@ -155,7 +155,7 @@ def test_public_rows_whiten_people():
     found = fit(data, eps=20.0, bounds=None, method="pmt", public=public)
     assert found.params.to_numpy() == pytest.approx([0.0, 0.5], abs=0.1)
     assert "cluster-robust" in str(found.summary(full=True)) and found.nobs == 2000
-    with pytest.raises(RequestError, match="combine= needs the ending by moments"):
+    with pytest.raises(RequestError, match="combine= is an option of fits that end with second moments"):
         fit(data, bounds=None, method="pmt", public=public, combine=True)
 
 

@@ -102,7 +102,7 @@ def test_the_draws_alone_are_said(options, why):
     plan = dp.plan("y ~ a + b", XY, n=5000, **CALL, **options)
     assert any("draws alone" in reason and why in reason for reason in plan.reasons)
     assert "start" not in plan.shares
-    with pytest.raises(dp.errors.RequestError, match="leave it out"):
+    with pytest.raises(dp.errors.RequestError, match="Leave out vcov="):
         dp.plan("y ~ a + b", XY, n=5000, **CALL, **options, vcov="hetero")
 
 

@@ -97,10 +97,10 @@ def test_what_takes_rows_for_independent_is_refused():
     small, large = dp.dp_ols("y ~ x", m), dp.dp_ols("y ~ x + z", m)
     with pytest.raises((NotReleasedError, RequestError)):
         dp.anova(small, large)
-    with pytest.raises(RequestError, match="and these are of people"):
+    with pytest.raises(RequestError, match="these are moments of people"):
         dp.dp_table("y ~ 1", moments(panel(), "joint"))
     kept = moments(panel(), "pmt_paper", max_rows=2, eps=5.0, public={"moments": np.eye(4), "m": 50})
-    with pytest.raises(NotReleasedError, match="kept rows of one person"):
+    with pytest.raises(NotReleasedError, match="several rows of one person"):
         dp.dp_ols("y ~ x", kept)
 
 

@@ -75,7 +75,7 @@ def test_default_with_public_data_buys_no_ranges(quiet, table):
     assert fit.privacy.delta_at(1.0) == pytest.approx(1e-6, rel=1e-6)
     text = " ".join(str(fit.summary(full=True)).split())
     assert "public data were given" in text
-    assert "Spread is understated" in text
+    assert "Variances are understated" in text
     C = fit.arrays["moments"]
     assert C[:3, 3] == pytest.approx(moments(frame)[:3, 3], rel=0.01)
     assert C[:3, :3] - np.outer(C[:3, 3], C[:3, 3]) == pytest.approx(frame.cov().to_numpy(), rel=0.15, abs=25)  # fmt: skip

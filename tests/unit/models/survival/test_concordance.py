@@ -154,7 +154,7 @@ def test_it_is_asked_for_and_charged():
 
 
 def test_entries_are_refused_before_anything_is_read():
-    with pytest.raises(RequestError, match="same beginning"):
+    with pytest.raises(RequestError, match="same time 0"):
         dp.plan(
             "Surv(start, time, dead) ~ x",
             dp.Schema(start=(0, 12), time=(0, 12), dead=dp.Binary(), x=(-3, 3)), n=100,

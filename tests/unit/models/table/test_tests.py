@@ -163,7 +163,7 @@ def test_refusals(table):
     refused("must give a share to each", "~ h", p={"u": 0.5, "z": 0.5})
     refused("hypothesis of one category", "~ g + h", p=0.5)
     refused("delta = 0", delta=0)
-    refused("is for the tests by name", "~ y", test=lambda part: 0.5, mu0=1.0)
+    refused("is for tests by name", "~ y", test=lambda part: 0.5, mu0=1.0)
     refused("more than there are rows", "~ y", test=lambda part: 0.5, parts=5000)
     refused("numbers and", "~ y + x + g")
     refused('a test takes "y ~ g"', "y ~ g * h")
