@@ -154,7 +154,7 @@ class CategoryModel(Expansion):
     rarest: float  # Released share of the rarest class
     start: Array  # theta before the first pass
 
-    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+    def at(self, state: State, clip: float = math.inf) -> Local:
         """Return the rows of pass k."""
         return _Rows(self, state.theta, state.W)
 

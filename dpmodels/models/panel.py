@@ -124,7 +124,7 @@ class FixedPoisson(Expansion):
     rate: float  # Events of a person, by the released mean count and the guess of its rows
     mean: float = 0.0  # The released mean count of a row; 0: nobody is weighted down
 
-    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+    def at(self, state: State, clip: float = math.inf) -> Local:
         """Return the counts of people at a fit; once scales are released, with weights."""
         squares = np.diag(state.M)
         scales_released = self.mean > 0.0 and not (squares == 1.0).all()
@@ -286,7 +286,7 @@ class Intercepts(Expansion):
         """Part of the variance between people, 0 for least squares."""
         return 0.0 if self.variances is None else self.variances.share
 
-    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+    def at(self, state: State, clip: float = math.inf) -> Local:
         """Return the rows of pass k."""
         return _Rows(self, state.theta, state.W, math.sqrt(state.phi))
 

@@ -148,7 +148,7 @@ class Tabulated(Model):
         W = roots(information * start.M)[1]
         return State(start.theta, W, phi, start.M, nuisance=sd, constant=start.constant)
 
-    def evaluate(self, state: State, k: int) -> Evaluate:
+    def evaluate(self, state: State) -> Evaluate:
         """Interpolate, with constant values beyond the grid."""
         root, grid, psi, omega = math.sqrt(state.phi), self.grid, self.psi, self.omega
         step = (len(grid) - 1) / (grid[-1] - grid[0])

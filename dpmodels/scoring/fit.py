@@ -334,11 +334,11 @@ def estimate_fit(
     first = released.fits[0]
     params = np.concatenate([p.params for p in parts])
     apart = np.concatenate([m[-1] for m in marks]) & ~gone
-    if apart.any():
-        arrays = _with_open_ends(arrays, np.where(apart, np.sign(params), 0.0))
     saved = {k: first.values[k] for k in ("start",) if k in first.values}
     saved |= {"information": first.released[-1].information}
     saved |= {f"centre({name})": np.array([c]) for name, c in coordinates.centres.items()}
+    if apart.any():  # the sides on which intervals are open
+        saved[OPEN_ENDS] = np.where(apart, np.sign(params), 0.0)
     return Estimate(
         every,
         params,
@@ -352,13 +352,6 @@ def estimate_fit(
         notes=(*notes, *empty, *model_notes),
         arrays=saved if arrays is None else saved | arrays(parts[0]),
     )
-
-
-def _with_open_ends(
-    arrays: Callable[[Part], dict[str, Array]] | None, ends: Array
-) -> Callable[[Part], dict[str, Array]]:
-    """Return the arrays of a room, with the sides on which intervals are open."""
-    return lambda part: {**({} if arrays is None else arrays(part)), OPEN_ENDS: ends}
 
 
 def covariances(parts: Sequence[Part], lost: Mask, *, by_cluster: bool) -> tuple[Array, Array]:

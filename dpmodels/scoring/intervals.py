@@ -1,6 +1,6 @@
 """Compute the variances and the bias allowance of the last pass.
 
-``method.md``, 4. Everything is in the coordinates v = W u of the last pass.
+``method.md``, 4. Everything is in the coordinates w = W u of the last pass.
 """
 
 from __future__ import annotations

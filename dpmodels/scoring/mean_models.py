@@ -273,7 +273,7 @@ class MeanModel(Model):
         """Return the curvature error. If events are rare the information moves with d."""
         return curved(self.family, self.link, state, d, H, noise)
 
-    def evaluate(self, state: State, k: int) -> Evaluate:
+    def evaluate(self, state: State) -> Evaluate:
         """Return the family's score over ``sqrt(phi)`` and its expected information."""
         family, link = self.family, self.link
         root, alpha = math.sqrt(state.phi), state.nuisance

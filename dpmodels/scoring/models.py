@@ -298,7 +298,7 @@ class Model(ABC):
         """Return the state after the start over rows."""
 
     @abstractmethod
-    def evaluate(self, state: State, k: int) -> Evaluate:
+    def evaluate(self, state: State) -> Evaluate:
         """Return the map of pass k from rows to ``(psi, omega)``, from released numbers only."""
 
     def bound(self, design: Design, unit: UnitScale | None = None) -> Model:
@@ -420,7 +420,7 @@ class LeastSquares(Model):
         seen = start.seen if self.ends is None else (0.0, 0.0)
         return replace(state, constant=start.constant, seen=seen)
 
-    def evaluate(self, state: State, k: int) -> Evaluate:
+    def evaluate(self, state: State) -> Evaluate:
         """Return the map of pass k from rows to ``(psi, omega)``, from released numbers only."""
         return plain
 
@@ -470,7 +470,7 @@ class Quantile(Model):
         W = roots(start.M, start.axes)[1]
         return State(theta, W, (rules.QUANTILE_SCALE * sd) ** 2, start.M, nuisance=sd)
 
-    def evaluate(self, state: State, k: int) -> Evaluate:
+    def evaluate(self, state: State) -> Evaluate:
         """Return the subgradient, and a normal kernel at zero in units of the density."""
         root = self._root
         width = rules.KERNEL_WIDTH / rules.QUANTILE_SCALE
@@ -576,7 +576,7 @@ class Huber(Model):
         state = start.state()
         return replace(state, phi=self.fixed**2) if self.fixed else state
 
-    def evaluate(self, state: State, k: int) -> Evaluate:
+    def evaluate(self, state: State) -> Evaluate:
         """Return the clipped residual, and 1 inside the corner."""
         top = self.k
         return lambda x, _: (np.clip(x, -top, top), (np.abs(x) <= top).astype(float))
@@ -634,7 +634,7 @@ class Expectile(Model):
         shift = _normal_expectile(self.tau) * math.sqrt(start.variance)
         return replace(state, theta=start.shifted(shift))
 
-    def evaluate(self, state: State, k: int) -> Evaluate:
+    def evaluate(self, state: State) -> Evaluate:
         """Return the asymmetrically weighted residual, and its weight."""
 
         def rows(x: Array, _: Array) -> tuple[Array, Array]:

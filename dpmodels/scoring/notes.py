@@ -58,11 +58,6 @@ def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> li
     ]
 
 
-def unit_noun(plan: Plan[Any]) -> str:
-    """Return the noun for the units of n: rows or people."""
-    return "rows" if plan.request.unit is None else "people"
-
-
 def _error_notes(plan: Plan[Any]) -> list[Note]:
     """Return notes on the assumptions of the standard errors."""
     person = plan.request.unit
@@ -103,7 +98,7 @@ def fit_notes(
     empty: npt.NDArray[np.bool_],
 ) -> list[Note]:
     """Return notes on the errors of a fit, and on coefficients without a test."""
-    notes, who = plan.reason_notes, unit_noun(plan)
+    notes, who = plan.reason_notes, "rows" if plan.request.unit is None else "people"
     count = int(undetermined.sum())
     if 2 * count > len(names):
         notes.append(messages.MOSTLY_NOISE(count=count, total=len(names), who=who))
@@ -117,10 +112,8 @@ def fit_notes(
     return notes
 
 
-def cluster_notes(plan: Plan[Any], release: ClusterRelease | None, chains: int) -> list[Note]:
+def cluster_notes(plan: Plan[Any], release: ClusterRelease, chains: int) -> list[Note]:
     """Return notes on cluster-robust errors, and on whom the guarantee protects."""
-    if release is None:
-        return []
     survey = plan.request.sample.frame.survey
     which = "declared" if not plan.detail.clusters.count else "estimated, with noise"
     frame = plan.detail.clusters.frame

@@ -80,7 +80,7 @@ class PassPlan:
     mu_scale: float
     mu_histogram: float
     # information, clip, meat, spread: radii: R_H of v, C of scores, R_J of scores in the meat, R_L
-    # of ordinary rows (0: none). The scale is cut at ``cut p``.
+    # of ordinary rows (0: none).
     information: float
     clip: float
     meat: float
@@ -100,7 +100,7 @@ class PassPlan:
     plain: bool = False
     # Whether most long scores have one length, that of rare events, and C is beyond it.
     unimodal: bool = False
-    strength: float = 1.0  # mu n of the whole scoring
+    strength: float = 1.0  # mu n, mu of all passes, n of the rows that this one reads
     mu_far: float = 0.0  # mu of the directions of scores beyond C, 0 if they are not released
     scale_cut: float = 0.0  # Largest squared score in the sum that estimates the scale
     # Mean squared noise of a matrix over the value from the sd of its spectral norm.

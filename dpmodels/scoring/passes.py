@@ -82,11 +82,11 @@ class PassSums:
     score: Integers
     meat: Integers | None
     spread: Integers | None
-    scale: int  # In units of ``6 p / 2^20``
+    scale: int  # Squared scores, in units of ``scale_cut / 2^20``
     bins: tuple[int, ...]
     # Scores of rows with weights are in units of ``C / 2^40``, ``far`` of ``2^-40``.
     by_cell: bool = False
-    # (r,) object array or None: what scores are beyond C, in units of ``3 C / 2^20``.
+    # (r,) object array or None: sum of the directions of scores beyond C, in units of ``2^-20``.
     far: Integers | None = None
 
     def __add__(self, other: PassSums) -> PassSums:

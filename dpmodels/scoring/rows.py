@@ -519,7 +519,7 @@ class RowEngine(ScoringEngine):
             pass_plan, typical = within(planned, fit.model, fit.state, coordinates, design)
             if fit.public is not None:
                 pass_plan = reaching_events(pass_plan, fit.public, fit.state, fit.model, typical)
-            centre = centre_of(fit.model, fit.state, k, coordinates, design)
+            centre = centre_of(fit.model, fit.state, coordinates, design)
             passes.append(ScorePass(pass_plan, centre, rotated=True))
         read = plan.pilot.read(last=planned.last)
         if any(score_pass.plan.unimodal for score_pass in passes):
@@ -547,7 +547,7 @@ class RowEngine(ScoringEngine):
         out = []
         for fit in release.fits:
             state = replace(fit.before, theta=fit.state.theta)
-            centre = centre_of(fit.model, state, len(fit.plans), release.coordinates, design)
+            centre = centre_of(fit.model, state, release.coordinates, design)
             out.append(Scored(ScorePass(fit.plans[-1], centre, rotated=True)))
         return tuple(out), ()
 

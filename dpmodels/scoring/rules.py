@@ -1,5 +1,7 @@
 """Every constant of private Fisher scoring, with its reason and its evidence.
 
+Those of the bound of the bias are in :mod:`dpmodels.after.inference`, which evaluates it.
+
 ``constants.md`` is the table made of this file (``python .ci/constants.py``). The last bracket of a
 comment is the evidence: ``[N 7]`` an entry of ``benchmarks/results/scoring_rules.md``, ``[A 7]`` of
 ``benchmarks/results/ablation.md``, ``[tried]`` a row of ``benchmarks/results/constants.md`` (halved
@@ -40,6 +42,14 @@ class ClipPolicy:
     #: Least R_L^2 over p: up to there rows count as ordinary. [A 6]
     ordinary: float = 2.0
     far: bool = False  # Whether the directions of scores beyond C are released if mu n is large
+
+    @property
+    def damps(self) -> bool:
+        """Whether a last step loses a part of what noise explains.
+
+        So do least squares, which are the models with ``far``, and models that shrink.
+        """
+        return self.far or self.shrinks
 
 
 #: Scores with a bound (quantiles, Huber), with few columns. [A 19]

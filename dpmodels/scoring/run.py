@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -259,6 +259,7 @@ class ModelSpec:
     """Specification of the models that a verb fits."""
 
     chains: tuple[Chain, ...]  # One, or several of one payment
+    _: KW_ONLY
     # Public coordinates of the verb, or None for the declared box
     coordinates: Coordinates | None = None
     radius: float = 0.0  # Radius of the start, or 0 to choose it by rule
@@ -333,7 +334,7 @@ class FitStatistics(Closing):
         first, c = release.fits[0], release.coordinates
         score, last, bins = first.score, first.plans[-1], first.released[-1].bins
         assert design.response is not None and design.response.interval is not None
-        centre = centre_of(score, first.state, 1, c, design)
+        centre = centre_of(score, first.state, c, design)
         deviance = Deviance.of(
             score.family, score.link, first.state.nuisance, first.state.phi, centre,
             design.response.interval,
@@ -405,12 +406,12 @@ class ScoredDetail:
 
 
 def centre_of(
-    score: Model, state: State, k: int, coordinates: Coordinates, design: Design
+    score: Model, state: State, coordinates: Coordinates, design: Design
 ) -> Centre:
     """Return the centre at which pass k of a model of rows is evaluated."""
     return Centre(
         coordinates.unit, coordinates.W0, state.theta, state.W, state.phi,
-        score.evaluate(state, k), score.of_residual, design.auxiliary_place("offset"),
+        score.evaluate(state), score.of_residual, design.auxiliary_place("offset"),
         design.auxiliary_place("weights"), coordinates.mean_weight,
     )  # fmt: skip
 

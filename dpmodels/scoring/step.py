@@ -1,6 +1,6 @@
 """Take the Newton step of a pass from its released sums. It reads no row.
 
-``method.md``, 3 and 8.3. Everything is in the coordinates v = W u of the pass.
+``method.md``, 3 and 8.3. Everything is in the coordinates w = W u of the pass.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _step_factor(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
     A last step loses at most half of that part. If events are rare an early step loses all of it,
     as two steps by noise lead far away. ``sd``: noise sd of ``H d``.
     """
-    damped = plan.policy.shrinks or plan.policy.far if plan.last else plan.plain
+    damped = plan.policy.damps if plan.last else plan.plain
     if not damped:
         return 1.0
     inverse = np.linalg.inv(H)

@@ -96,7 +96,7 @@ class Expansion:
     # Follow-up is used up before a score is longer than C, so that none is clipped.
     stops: ClassVar[bool] = False
 
-    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+    def at(self, state: State, clip: float = math.inf) -> Local:
         """Return the expansion of pass k; ``clip`` is C, for a model that depends on it."""
         raise NotImplementedError
 
@@ -254,11 +254,11 @@ class Regression(Expansion):
         """Return the leverage of the model of rows."""
         return self.score.leverage
 
-    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+    def at(self, state: State, clip: float = math.inf) -> Local:
         """Return the rows of pass k."""
         c = self.coordinates
         centre = Centre(
-            c.unit, c.W0, state.theta, state.W, state.phi, self.score.evaluate(state, k),
+            c.unit, c.W0, state.theta, state.W, state.phi, self.score.evaluate(state),
             self.score.of_residual, self.offset, self.weights, c.mean_weight,
         )  # fmt: skip
         return RegressionRows(centre, self.demean, self.equal)

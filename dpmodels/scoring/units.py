@@ -468,7 +468,7 @@ class UnitEngine(ScoringEngine):
         first = replace(initialised.state, W=np.eye(r))
         guess = float(pilot.early(plan.n))
         squares, count = ask_scales(
-            ask, chain.step(SCALES), initialised.expansion.at(first, 1), r, design,
+            ask, chain.step(SCALES), initialised.expansion.at(first), r, design,
             guess, people=plan.people, read=pilot.read(), private=plan.relation == "add-remove",
         )  # fmt: skip
         state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
@@ -489,7 +489,7 @@ class UnitEngine(ScoringEngine):
         mu, early = plan.part(share), pilot.read()
         scale = fit.chain.score.scale
         n = plan.n if last else pilot.early(plan.n)
-        local = expansion.at(state, k)
+        local = expansion.at(state)
         lengths = ask_lengths(
             ask, local, fit.chain.step(k), design, people=plan.people, read=ALL if last else early
         )
@@ -502,7 +502,7 @@ class UnitEngine(ScoringEngine):
             many=plan.many_columns,
         )  # fmt: skip
         if expansion.stops and last:
-            local = expansion.at(state, k, planned.clip)
+            local = expansion.at(state, planned.clip)
         assert fit.look is not None
         turn = fit.look @ np.linalg.inv(state.W)
         over = Sums(design, UnitsJob(local, planned, r, plan.people, turn if k > 1 else None))
@@ -515,7 +515,7 @@ class UnitEngine(ScoringEngine):
         for fit in release.fits:
             turn = roots(infer_units(fit, detail.rows).meat)[1]
             turns.append(turn)
-            passes.append(PersonScores(fit.model.at(fit.state, len(fit.plans)), turn))
+            passes.append(PersonScores(fit.model.at(fit.state), turn))
         return tuple(passes), tuple(turns)
 
 

@@ -1,8 +1,8 @@
 """Noisy count of usable rows before the fit, and of the variable whose cells are not usable.
 
-It is the first step of a scoring fit with ``stop=``. Below a public threshold the call stops. Then
-counts by variable are released, with the share of the last pass, and the rest of the charge is
-returned to the budget. Claims: ``theory.md``, 7.
+It is the first step of a scoring fit, but with ``stop=False`` or ``split=``. Below a public
+threshold the call stops. Then counts by variable are released, with the share of the last pass,
+and the rest of the charge is returned to the budget. Claims: ``theory.md``, 7.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def centre(model, p=P, theta=0.0, weights=None):
     q = p + 1 + (weights is not None)
     unit = UnitScale(np.ones(q), np.zeros(q), False)
     return Centre(
-        unit, np.eye(p), state.theta, W, state.phi, model.evaluate(state, 2), model.of_residual,
+        unit, np.eye(p), state.theta, W, state.phi, model.evaluate(state), model.of_residual,
         weights=weights,
     )  # fmt: skip
 

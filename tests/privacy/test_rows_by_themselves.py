@@ -162,12 +162,12 @@ def state():
 
 MODELS = {
     "least squares": (plain, True),
-    "quantile": (Quantile(tau=0.2).evaluate(state(), 1), True),
-    "Huber": (Huber().evaluate(state(), 1), True),
-    "expectile": (Expectile(tau=0.8).evaluate(state(), 1), True),
+    "quantile": (Quantile(tau=0.2).evaluate(state()), True),
+    "Huber": (Huber().evaluate(state()), True),
+    "expectile": (Expectile(tau=0.8).evaluate(state()), True),
     **{
         f"{name} {link}": (
-            MeanModel.of(family, LINKS[link]).evaluate(state(), 1),
+            MeanModel.of(family, LINKS[link]).evaluate(state()),
             False,
         )
         for name, family in FAMILIES.items()

@@ -549,7 +549,7 @@ def plan(
             unit, W0, np.ones(p, dtype=bool), np.array(white.L[p, :p]),
             1.0 / float(white.L[p, p]), constant_direction(design, unit, W0),
         )  # fmt: skip
-        model = LinearModel(chains, coordinates, radius, meat, white=white)
+        model = replace(model, coordinates=coordinates, radius=radius, white=white)
     return plan_fit(request, design, planning_rows(request, n), model)
 
 

@@ -137,7 +137,7 @@ class Hazard(Expansion):
 
     stops: ClassVar[bool] = True
 
-    def at(self, state: State, k: int, clip: float = math.inf) -> Local:
+    def at(self, state: State, clip: float = math.inf) -> Local:
         """Return follow-up at a fit, stopped where the score would be longer than ``clip``."""
         return FollowedUp(self, state.theta, state.W, clip)
 

@@ -40,7 +40,7 @@ def _centre(score: Model) -> Centre:
     """Return a centre at which rows are their own coordinates."""
     state = State(np.zeros(_P), np.eye(_P), 1.0, np.eye(_P))
     unit = UnitScale(np.ones(_P + 1), np.zeros(_P + 1), False)
-    return Centre(unit, np.eye(_P), state.theta, state.W, 1.0, score.evaluate(state, 1))
+    return Centre(unit, np.eye(_P), state.theta, state.W, 1.0, score.evaluate(state))
 
 
 def _by_cell(one: ScorePass, block: Array, table: Array) -> PassSums:

@@ -94,7 +94,7 @@ def expanded(local, rows, counts):
 def test_a_person_adds_the_same_bits_in_any_company(name, stretch):
     """Seed 3; people of 1, 2, 5 and 1000 rows; linear predictors up to some hundreds."""
     plan, model, state = begun(name, stretch)
-    local, rng = model.at(state, 2), np.random.default_rng(3)
+    local, rng = model.at(state), np.random.default_rng(3)
     some = [person(plan, rng, m, wild) for wild in range(4) for m in (1, 2, 5, 1000)]
     counts = [rows.shape[1] for rows in some]
     for order in (range(16), rng.permutation(16)):
@@ -108,7 +108,7 @@ def test_a_person_adds_the_same_bits_in_any_company(name, stretch):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_row_that_makes_no_sense_adds_nothing(name):
     plan, model, state = begun(name)
-    local, rng = model.at(state, 2), np.random.default_rng(4)
+    local, rng = model.at(state), np.random.default_rng(4)
     rows = person(plan, rng, 5, 0)
     wrong = [(1, np.nan), (2, np.inf), (-1, np.nan)]
     if name in ("ordered", "unordered", "counts"):
@@ -131,10 +131,10 @@ def test_the_information_is_that_of_the_score(name):
     eye = replace(state, W=np.eye(len(state.theta)))
 
     def score(theta, block):
-        found = model.at(replace(eye, theta=theta), 2)
+        found = model.at(replace(eye, theta=theta))
         return np.hstack(expanded(found, block, counts)[0]).sum(axis=1)
 
-    v = np.hstack(expanded(model.at(eye, 2), rows, counts)[1])
+    v = np.hstack(expanded(model.at(eye), rows, counts)[1])
     if name in ("ordered", "unordered"):
         p, grad = _probabilities(model, state.theta, rows)
         want = sum((g / q) @ g.T for g, q in zip(grad, p, strict=True))
@@ -142,7 +142,7 @@ def test_the_information_is_that_of_the_score(name):
         return
     if name == "counts":  # without weights, which move with theta
         plain = type(model)(model.coordinates, model.rate)
-        v = np.hstack(expanded(plain.at(eye, 2), rows, counts)[1])
+        v = np.hstack(expanded(plain.at(eye), rows, counts)[1])
         model = plain
     h, slope = 1e-6, []
     for step in h * np.eye(len(state.theta)):

@@ -49,8 +49,8 @@ def root(model, block, theta, steps=40):
     """Newton's method on the exact sums of an expansion: (theta, information)."""
     state = replace(Beginning(None, len(theta), None).state(theta), W=np.eye(len(theta)))
     H = np.eye(len(theta))
-    for k in range(steps):
-        found = model.at(state, k + 1).expand(block)
+    for _ in range(steps):
+        found = model.at(state).expand(block)
         v = found.information()
         H = v @ v.T
         d = np.sqrt(state.phi) * np.linalg.solve(H, found.score.sum(axis=1))
@@ -199,7 +199,7 @@ def test_weights_of_counts_see_no_count():
     seen = []
     for counts in (d["c"], 1.0 + (7.0 * d["c"]) % 11.0):
         block = block_of(plan, d.assign(c=counts), d["id"].to_numpy())
-        plain, some = (FixedPoisson(c, 3.0, m).at(state, 1).expand(block) for m in (0.0, 1.3))
+        plain, some = (FixedPoisson(c, 3.0, m).at(state).expand(block) for m in (0.0, 1.3))
         size, kept = (np.abs(e.score).sum(axis=0) for e in (plain, some))
         own = (plain.information() ** 2).sum(axis=0), (some.information() ** 2).sum(axis=0)
         there = (size > 1e-9) & (own[0] > 1e-9)

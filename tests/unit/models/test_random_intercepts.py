@@ -366,8 +366,8 @@ def test_the_scores_of_a_model_that_has_begun_are_those_of_its_variances():
     _, model, block = begun(0.0)
     r = model.coordinates.rank
     state = replace(Beginning(None, r, None).state(np.zeros(r)), W=np.eye(r))
-    plain = model.at(state, 1).expand(block)
-    some = replace(model, variances=variances_of(0.4)).at(state, 1).expand(block)
+    plain = model.at(state).expand(block)
+    some = replace(model, variances=variances_of(0.4)).at(state).expand(block)
     a, m = block.starts[1], block.counts[1]
     part = 1 - np.sqrt(0.6 / (0.6 + 0.4 * m))
     z = plain.information()[:, a : a + m]

@@ -84,7 +84,7 @@ def test_the_score_of_a_quantile_vanishes_at_quantreg(tau):
     beta = sm.QuantReg(d["y"].to_numpy(), X).fit(q=tau, max_iter=5000, p_tol=1e-10).params
     state = State(np.zeros(3), np.eye(3), 1.0, np.eye(3))
     residual = d["y"].to_numpy() - X @ beta
-    psi, omega = Quantile(tau=tau).evaluate(state, 1)(residual, residual)
+    psi, omega = Quantile(tau=tau).evaluate(state)(residual, residual)
     root = math.sqrt(tau * (1 - tau))
     assert np.abs(X.T @ psi).max() * root <= 3 * np.abs(X).max() * 1.01
     assert set(np.round(psi * root, 12)) == {round(tau, 12), round(tau - 1, 12)}
@@ -247,7 +247,7 @@ def test_the_start_of_a_quantile_is_shifted_and_the_kernel_in_units_of_the_densi
     # the kernel integrates to 1 over the residual, in units of f = sqrt(tau (1 - tau)/phi)
     state = State(np.zeros(1), np.eye(1), 4.0, np.eye(1))
     x = np.linspace(-5, 5, 200_001)
-    _, omega = Quantile(tau=0.9).evaluate(state, 2)(x, x)
+    _, omega = Quantile(tau=0.9).evaluate(state)(x, x)
     density = 0.3 / 2.0
     assert omega.mean() * 10 * 2.0 * density == pytest.approx(1.0, rel=1e-4)
 

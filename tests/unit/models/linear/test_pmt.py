@@ -214,3 +214,16 @@ def test_diagnostics_allow_for_the_noise(quiet, table):
     V = np.full((4, 4), 30.0**2)
     assert diagnostics(Stage(1000 * np.eye(4), V, np.eye(4), 4.0), 1000) == ()
     assert diagnostics(Stage(1000 * np.diag([1, 1, 1, 0.01]), V * 1e-6, np.eye(4), 4.0), 1000)
+
+
+def test_one_residual_variance_releases_no_meat_and_is_refused_with_people(quiet, table):
+    """``vcov="iid"`` of a fit that starts from public moments, as of one that does not."""
+    call = dict(eps=1, delta=1e-6, method="pmt", public=table(500), seed=2)
+    frame = table(20_000, 1).assign(id=np.arange(20_000) // 2)
+    robust = dp.dp_ols("y ~ a + b", frame, **call)
+    fit = dp.dp_ols("y ~ a + b", frame, vcov="iid", **call)
+    assert "one residual variance" in str(fit.summary(full=True))
+    assert "one residual variance" not in str(robust.summary(full=True))
+    assert (fit.bse != robust.bse).all()
+    with pytest.raises(dp.errors.RequestError, match="assumes independent rows"):
+        dp.dp_ols("y ~ a + b", frame, vcov="iid", unit="id", units=10_000, **call)

@@ -22,7 +22,7 @@ def local(start=False, strata=False, clip=4.0):
     c = public_coordinates(design, raw=True)
     model = Hazard(c, design.survival, Timeline(EDGES, rates, 9.0 * rates), 0.5, True)
     theta = np.linspace(0.3, -0.2, c.rank + 3 * S - 1)
-    return design, model.at(Beginning(None, len(theta), None).state(theta), 1, clip)
+    return design, model.at(Beginning(None, len(theta), None).state(theta), clip)
 
 
 def person(rng, design, m, wild=False):
