@@ -41,8 +41,8 @@ VALUES = {
         "; ".join(f"{one} = replace({one}, information={i}, score={s})" for one in ("LINEAR", "OPENED", "MEANS"))
         for i, s in ((0.2, 0.76), (0.45, 0.51))
     ),
-    "PassShares.spread": tuple(
-        "; ".join(f"{one} = replace({one}, spread={x})" for one in ("LINEAR", "OPENED", "MEANS", "BOUNDED"))
+    "PassShares.ordinary": tuple(
+        "; ".join(f"{one} = replace({one}, ordinary={x})" for one in ("LINEAR", "OPENED", "MEANS", "BOUNDED"))
         for x in (0.025, 0.1)
     ),
     "PassShares.last_information": tuple(

@@ -143,11 +143,11 @@ class CellPass:
         if plan.meat:
             k = _multiples(norm[chosen], plan.meat)
             by["meat"].add_rows(cells[chosen], k * k)
-        if plan.spread and plan.weighted:
-            k = _multiples(long[chosen], plan.spread * step)
-            by["spread"].add_rows(cells[chosen], k * k)
-        elif plan.spread:
-            by["spread"].add_rows(cells[chosen])
+        if plan.ordinary and plan.weighted:
+            k = _multiples(long[chosen], plan.ordinary * step)
+            by["ordinary"].add_rows(cells[chosen], k * k)
+        elif plan.ordinary:
+            by["ordinary"].add_rows(cells[chosen])
         if plan.weighted:
             k = _multiples(long, TOP)
             by["information"].add_rows(cells, k * k)
@@ -216,20 +216,20 @@ class CellPass:
     def pass_sums(self, tally: Any) -> PassSums:
         """Return the sums of a pass from its sums by cell, of all rows. Confidential."""
         plan, t = self.one.plan, self.tables
-        meat = spread = None
+        meat = ordinary = None
         if plan.meat:
             meat = gram_of(t.ahead, tally.meat, 2 * LOW_NOISE)
-        if plan.spread:
-            weights = tally.spread
+        if plan.ordinary:
+            weights = tally.ordinary
             if not plan.weighted:
-                k = _multiples(t.length, plan.spread * self.one.map.step).astype(np.int64)
+                k = _multiples(t.length, plan.ordinary * self.one.map.step).astype(np.int64)
                 weights = weights * (k * k).astype(object)
-            spread = gram_of(t.ahead, weights, 2 * LOW_NOISE)
+            ordinary = gram_of(t.ahead, weights, 2 * LOW_NOISE)
         information = gram_of(t.zeta, tally.information, 2 * LOW_NOISE if plan.weighted else 0)
         score = sum_of(t.zeta, tally.score)
         far = sum_of(t.ahead, tally.far) if plan.mu_far else None
         return PassSums(
-            information, score, meat, spread, tally.scale, tally.bins, by_cell=True, far=far
+            information, score, meat, ordinary, tally.scale, tally.bins, by_cell=True, far=far
         )
 
 

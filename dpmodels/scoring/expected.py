@@ -169,7 +169,7 @@ def of_rows(
         if score.is_event:
             root, back = roots(safe)
             J = root @ floored(back @ J @ back, 1.0) @ root
-        noise = last.noise.spread / last.tail_rows
+        noise = last.noise.ordinary / last.tail_rows
         ordinary = (1.0 - few) * look @ look + _symmetric(rng, r, noise)
         d = math.hypot(sd, before) * rng.normal(size=r)
         size = float(d @ d)

@@ -60,7 +60,7 @@ from dpmodels.scoring.usable import Look
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
+    from dpmodels.notes import Note, Template
     from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.sums.ask import Ask
 
@@ -244,7 +244,7 @@ def estimate_fit(
     coordinates, clusters = released.coordinates, released.clusters
     lost = ~coordinates.identified if lost is None else lost
     parts: list[Part] = []
-    marks: list[tuple[Mask, ...]] = []
+    flags: list[dict[Template, Mask]] = []  # Coefficients that each note lists, by model
     cut: list[Mask] = []
     for i, fit in enumerate(released.fits):
         A, a = coordinates.back() if back is None else back(released, fit)
@@ -292,8 +292,8 @@ def estimate_fit(
             np.full(len(T), wide or (most > rules.START_SPREAD and seen > rules.START_SPREAD_SEEN))
         )
         of_columns = back is None and names is None
-        more_marks = _marks(plan, release, parts[-1], terms, stopped, of_columns=of_columns)
-        marks.append((stopped, one_group, *more_marks))
+        more = _more_flags(plan, release, parts[-1], terms, stopped, of_columns=of_columns)
+        flags.append({messages.NOT_CONVERGED: stopped, messages.ONE_GROUP: one_group, **more})
     gone = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[gone] = math.nan
@@ -302,12 +302,8 @@ def estimate_fit(
     # the coefficients of several classes or parts have a name of more before that of the column
     unseen = gone & np.array([bool(columns) and f":{n}".endswith(columns) for n in every])
     notes = fit_notes(plan, every, open_, gone, unseen)
-    templates = (
-        messages.NOT_CONVERGED, messages.ONE_GROUP, messages.IMPLAUSIBLE, messages.FEW_EVENTS,
-        messages.SEPARATED,
-    )  # fmt: skip
-    for which, template in zip(zip(*marks, strict=True), templates, strict=True):
-        marked = np.concatenate(which) & ~gone
+    for template in flags[0]:
+        marked = np.concatenate([of[template] for of in flags]) & ~gone
         if marked.any():
             open_ = open_ | marked
             notes.append(template(columns=marked_names(every, marked)))
@@ -333,7 +329,7 @@ def estimate_fit(
         empty += _cut_deviances(released)
     first = released.fits[0]
     params = np.concatenate([p.params for p in parts])
-    apart = np.concatenate([m[-1] for m in marks]) & ~gone
+    apart = np.concatenate([of[messages.SEPARATED] for of in flags]) & ~gone
     saved = {k: first.values[k] for k in ("start",) if k in first.values}
     saved |= {"information": first.released[-1].information}
     saved |= {f"centre({name})": np.array([c]) for name, c in coordinates.centres.items()}
@@ -413,11 +409,11 @@ def _free(plan: Plan[Any], rank: int) -> float:
     return (n - 1.0) / max(n - rank, 1.0) if sample.frame.survey.errors_only else 1.0
 
 
-def _marks(
+def _more_flags(
     plan: Plan[Any], release: Release, part: Part, terms: Sequence[str], stopped: Mask, *,
     of_columns: bool,
-) -> tuple[Mask, Mask, Mask]:  # fmt: skip
-    """Return masks of coefficients beyond their ranges, with few events, or separating events."""
+) -> dict[Template, Mask]:  # fmt: skip
+    """Return coefficients beyond their ranges, with few events, and of separated events."""
     fit, design, coordinates = part.release, release.design, release.detail.coordinates
     beyond = few = apart = np.zeros(len(part.params), dtype=bool)
     score = fit.score if of_columns else None
@@ -450,7 +446,9 @@ def _marks(
         apart = apart | stopped & separated(design, coordinates, M, theta, A, least)
         # an effect of noise is not one of separated events
         apart = apart & (np.abs(part.params) > rules.SEPARATED_EFFECT * widths(part.T))
-    return beyond, few, apart
+    return {
+        messages.IMPLAUSIBLE: beyond, messages.FEW_EVENTS: few, messages.SEPARATED: apart,
+    }  # fmt: skip
 
 
 def _long_groups(fit: Fitting, inference: Inference, T: Array) -> tuple[Inference, Mask]:

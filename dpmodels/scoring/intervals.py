@@ -144,7 +144,7 @@ def infer(
         Map from the meat of rows to the meat of clusters, which replaces it in the sampling
         covariance.
     """
-    assert released.spread is not None
+    assert released.ordinary is not None
     r, n, part = len(step.d), plan.rows, plan.tail_rows
     values, vectors = step.axes
     inverse = (vectors / _conservative(values, step, plan)) @ vectors.T
@@ -162,8 +162,8 @@ def infer(
     size = float(step.d @ step.d)
     noisy_H = step.nu**2 / 2.0 * (size * np.eye(r) + np.outer(step.d, step.d))
     if plan.people:
-        noise = math.hypot(step.nu, plan.noise.spread / part)
-        left = _missing_step(safe - released.spread / part, step.d, noise)
+        noise = math.hypot(step.nu, plan.noise.ordinary / part)
+        left = _missing_step(safe - released.ordinary / part, step.d, noise)
         noisy_H += np.outer(left, left)
     left_over = phi * score.remainder(before, step.d) / n * np.eye(r)
     privacy = inverse @ (phi * sd**2 * of_score + noisy_H + left_over) @ inverse
@@ -191,13 +191,13 @@ def infer(
     lost = noise >= limits[1]
     if plan.policy.shrinks and not plan.people:
         lost |= public > rules.SIGNAL_IS_NOISE
-    of_spread = plan.noise.spread / part
+    of_ordinary = plan.noise.ordinary / part
     kind = "signed" if plan.policy.signed else "plain" if plan.plain else "rows"
     if plan.people or plan.of_weights:
         kind = "people" if plan.people else "weights"
     allowance = Allowance(
-        kind, not plan.whole, inverse, safe, released.spread / part,
-        of_spread if plan.people or plan.policy.signed else 0.0, rules.NAMED_SDS * of_spread,
+        kind, not plan.whole, inverse, safe, released.ordinary / part,
+        of_ordinary if plan.people or plan.policy.signed else 0.0, rules.NAMED_SDS * of_ordinary,
         step.d, phi, sd, tail, score.leverage, curved.bend, every, carried, turn,
     )  # fmt: skip
     return Inference(

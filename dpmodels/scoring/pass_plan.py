@@ -62,7 +62,7 @@ class Noise:
     information: float
     score: float
     meat: float = 0.0
-    spread: float = 0.0
+    ordinary: float = 0.0
     scale: float = 0.0
     count: float = 0.0
     far: float = 0.0
@@ -79,12 +79,12 @@ class PassPlan:
     mu_joint: float
     mu_scale: float
     mu_histogram: float
-    # information, clip, meat, spread: radii: R_H of v, C of scores, R_J of scores in the meat, R_L
+    # information, clip, meat, ordinary: radii R_H of v, C of scores, R_J of scores in the meat, R_L
     # of ordinary rows (0: none).
     information: float
     clip: float
     meat: float
-    spread: float
+    ordinary: float
     noise: Noise
     relation: str
     # rows, tail_rows: public numbers of rows that are summed (expected under coins), for all sums,
@@ -207,7 +207,7 @@ def plan_pass(
     twice = sensitivity(Sum(Ball(p)), relation, "l2")
     # In separate releases of these shares the noise sds would be reach / (mu sqrt(share)); the
     # joint release keeps their ratios and gives back what its smaller sensitivity saves.
-    matrices = share["information"] + share["meat"] + share["spread"]
+    matrices = share["information"] + share["meat"] + share["ordinary"]
     total = matrices + share["score"]
     joint = joint_sensitivity(matrices / gram_l2**2, share["score"] / twice**2, relation, p)
     gain = math.sqrt(total) / joint
@@ -222,7 +222,7 @@ def plan_pass(
         J2 = p * max(
             rules.MIN_RADIUS, rules.MEAT_FACTOR * math.sqrt(effective_mu["meat"] * tail / p)
         )
-    L2 = policy.ordinary * p if share["spread"] else 0.0
+    L2 = policy.ordinary * p if share["ordinary"] else 0.0
     cut = rules.SCALE_CUT
     if of_weights:
         cut = max(rules.SCALE_CUT_OF_WEIGHTS, (rules.SCALE_CUT_OVER_CLIP * C) ** 2 / p)
@@ -239,7 +239,7 @@ def plan_pass(
         information=gram_l2 * H2 / effective_mu["information"],
         score=twice * C / effective_mu["score"],
         meat=gram_l2 * J2 / effective_mu["meat"] if J2 else 0.0,
-        spread=gram_l2 * L2 / effective_mu["spread"] if L2 else 0.0,
+        ordinary=gram_l2 * L2 / effective_mu["ordinary"] if L2 else 0.0,
         scale=cut * p / mu_scale if mu_scale else 0.0,
         count=one_bin / mu_histogram if mu_histogram else 0.0,
         far=twice / mu_far if mu_far else 0.0,
@@ -269,14 +269,14 @@ def _shares(pass_shares: PassShares, *, last: bool, meat: bool) -> dict[str, flo
     if not last:
         return {
             "information": pass_shares.information, "score": pass_shares.score, "meat": 0.0,
-            "spread": 0.0, "scale": pass_shares.scale, "histogram": 0.0,
+            "ordinary": 0.0, "scale": pass_shares.scale, "histogram": 0.0,
         }  # fmt: skip
-    remaining = 1.0 - pass_shares.spread
+    remaining = 1.0 - pass_shares.ordinary
     return {
         "information": remaining * pass_shares.last_information,
         "score": remaining * pass_shares.last_score,
         "meat": remaining * pass_shares.meat if meat else 0.0,
-        "spread": pass_shares.spread,
+        "ordinary": pass_shares.ordinary,
         "scale": 0.0 if meat else remaining * pass_shares.meat,
         "histogram": remaining * pass_shares.histogram,
     }

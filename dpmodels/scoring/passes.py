@@ -49,7 +49,7 @@ Integers = npt.NDArray[np.object_]
 #: The exponent of the first bin.
 FIRST_EXPONENT = rules.EXPONENT_BIAS - rules.AT_CLIP
 #: Parts of a pass that are matrices, in the order of their draw.
-MATRICES = ("information", "meat", "spread")
+MATRICES = ("information", "meat", "ordinary")
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +74,14 @@ class Centre:
 class PassSums:
     """Exact sums of one pass. **Private**: never leaves the release stage without noise."""
 
-    # information, meat, spread: (r, r) object arrays or None; integers in units of ``(R /
+    # information, meat, ordinary: (r, r) object arrays or None; integers in units of ``(R /
     # 2^20)^2``.
     information: Integers
     # (r,) object array: in units of ``(R_H / 2^20) (4 C / 2^20)``; where rows have weights, of ``C
     # / 2^20``.
     score: Integers
     meat: Integers | None
-    spread: Integers | None
+    ordinary: Integers | None
     scale: int  # Squared scores, in units of ``scale_cut / 2^20``
     bins: tuple[int, ...]
     # Scores of rows with weights are in units of ``C / 2^40``, ``far`` of ``2^-40``.
@@ -181,8 +181,8 @@ class ScorePass:
             far = np.flatnonzero(norm > plan.clip)
             ones = np.ones(len(far))
             sums.far += lattice_along(z[:, far], psi[far], ones, length[far], 1.0).astype(object)
-        if plan.spread:
-            sums.matrices["spread"].add(scaled(v[:, chosen], long[chosen], plan.spread * step))
+        if plan.ordinary:
+            sums.matrices["ordinary"].add(scaled(v[:, chosen], long[chosen], plan.ordinary * step))
         if plan.meat:
             # where z was scaled into a ball its score has the same length as before
             size, at = norm[chosen], length[chosen]
@@ -409,11 +409,11 @@ def counted_lengths(relative: Array, low: Any = None) -> npt.NDArray[np.int64]:
 class Released:
     """Noisy sums of one pass, in real units."""
 
-    # information, meat, spread: (r, r) arrays or None
+    # information, meat, ordinary: (r, r) arrays or None
     information: Array
     score: Array  # (r,)
     meat: Array | None = None
-    spread: Array | None = None
+    ordinary: Array | None = None
     scale: float | None = None
     bins: Array | None = None  # (k,)
     # (k,): signed histogram: lengths of positive scores less those of negative ones.

@@ -86,7 +86,7 @@ class PassShares:
     score: float = 0.66
     scale: float = SCALE_SHARE
     #: Ordinary information, within the last pass. The four others divide the remainder. [tried]
-    spread: float = 0.05
+    ordinary: float = 0.05
     #: Information, within the last pass. [tried]
     last_information: float = 0.18
     #: Scores, within the last pass. [tried]
@@ -571,7 +571,7 @@ class UnitShares:
     information: float
     meat: float
     score: float
-    spread: float = 0.0
+    ordinary: float = 0.0
     scale: float = 0.0
 
 

@@ -448,7 +448,7 @@ class ScoringRelease:
             for k, sums in enumerate(fit.released, 1):
                 out[step(f"information {k}")] = sums.information
                 out[step(f"scores {k}")] = sums.score
-            parts = {"meat": last.meat, "ordinary": last.spread, "bins": last.bins, "far": last.far}
+            parts = {name: getattr(last, name) for name in ("meat", "ordinary", "bins", "far")}
             out |= {step(name): part for name, part in parts.items() if part is not None}
             if fit.lengths:
                 out[step("lengths")] = fit.lengths[-1].counts

@@ -460,7 +460,7 @@ class UnitsJob:
         Confidential.
         """
         plan, r, k = self.plan, self.r, filled(self.r)
-        totals = {name: ExactSum(k, k) for name in ("information", "meat", "spread")}
+        totals = {name: ExactSum(k, k) for name in ("information", "meat", "ordinary")}
         score, scale = np.zeros(k, dtype=object), 0
         with np.errstate(all="ignore"):
             for block in units_of(blocks):
@@ -490,7 +490,7 @@ class UnitsJob:
 
         return PassSums(
             matrix("information"), score[:r], matrix("meat") if plan.meat else None,
-            matrix("spread") if plan.spread else None, scale, (),
+            matrix("ordinary") if plan.ordinary else None, scale, (),
         )  # fmt: skip
 
     def _scores(self, scores: Array, size: Array) -> npt.NDArray[np.int64]:
@@ -509,13 +509,13 @@ class UnitsJob:
         length = missing(v)
         starts = np.cumsum(expanded.counts) - expanded.counts
         block = BlockOfPeople(v, starts, expanded.counts)
-        radii = [plan.information, *([plan.spread] if plan.spread else [])]
+        radii = [plan.information, *([plan.ordinary] if plan.ordinary else [])]
         share, *ordinary = factors(length, block, *radii)
-        if plan.spread:
+        if plan.ordinary:
             of = np.zeros(len(unclipped), dtype=bool)
             of[chosen] = unclipped[chosen]
             chosen_rows = np.flatnonzero(np.repeat(of, expanded.counts))
-            product(towards_zero(v[:, chosen_rows] * ordinary[0][chosen_rows]), totals["spread"])
+            product(towards_zero(v[:, chosen_rows] * ordinary[0][chosen_rows]), totals["ordinary"])
         v *= share
         product(towards_zero(v), totals["information"])
 

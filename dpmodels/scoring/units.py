@@ -282,7 +282,7 @@ class UnitsPlan(ScoringPlan):
                 mu, label = self.part(share), chain.step(k)
                 last = k == self.many
                 of = self.within(last=last, scale=chain.score.scale)
-                joint = of.information + of.meat + of.spread + of.score
+                joint = of.information + of.meat + of.ordinary + of.score
                 parts = (
                     ("score lengths", of.lengths), ("information and scores", joint),
                     ("scale", of.scale),
@@ -348,7 +348,7 @@ def unit_pass(
     J2 = lengths.square * max(
         rules.MIN_RADIUS_OF_UNITS, rules.MEAT_FACTOR * math.sqrt(part(share.meat) * tail / p)
     )
-    L2 = rules.UNITS_POLICY.ordinary * trace if share.spread else 0.0
+    L2 = rules.UNITS_POLICY.ordinary * trace if share.ordinary else 0.0
     C = max(clip or chosen_clip(lengths, part(share.score), N, p), least)
     gram_l2 = sensitivity(Gram(NuclearBall(p)), relation, "l2")
     twice = sensitivity(Sum(Ball(p)), relation, "l2")
@@ -356,12 +356,12 @@ def unit_pass(
         information=gram_l2 * H2 / part(share.information),
         score=twice * C / part(share.score),
         meat=gram_l2 * J2 / part(share.meat),
-        spread=gram_l2 * L2 / part(share.spread) if L2 else 0.0,
+        ordinary=gram_l2 * L2 / part(share.ordinary) if L2 else 0.0,
         scale=rules.SCALE_CUT * p * lengths.square / p / part(share.scale) if share.scale else 0.0,
         count=sensitivity(Sum(OneHot(2)), relation, "l2") / part(share.lengths),
     )
     cut = rules.SCALE_CUT * lengths.square / p  # over p, as of rows
-    joint = share.information + share.meat + share.spread + share.score
+    joint = share.information + share.meat + share.ordinary + share.score
     return PassPlan(
         p, last, part(joint), part(share.scale), 0.0, math.sqrt(H2), C,
         math.sqrt(J2), math.sqrt(L2), noise, relation, N, tail, weighted=True, people=True,

@@ -96,7 +96,7 @@ NUMBERS = (
     Mutant(f"{_M}table/nulls.py", "D = np.clip(Q - 2.0 * m * T + m * m * N, 0.0", "D = np.clip(Q - m * T + m * m * N, 0.0", ("tests/unit/models/table/test_nulls.py",)),
     Mutant("dpmodels/models/panel.py", "M * M * (1 + rho * rho), K, c2)", "M * M * (1 - rho * rho), K, c2)", ("tests/unit/models/test_random_intercepts.py", "-k", "by_hand")),
     Mutant("dpmodels/scoring/cluster_plan.py", "if averaged else 1.0, part,", "if averaged else 0.0, part,", _NUMBERS),
-    Mutant("dpmodels/scoring/units.py", "spread=gram_l2 * L2 / part(share.spread)", "spread=gram_l2 * L2 * part(share.spread)", _NUMBERS),
+    Mutant("dpmodels/scoring/units.py", "ordinary=gram_l2 * L2 / part(share.ordinary)", "ordinary=gram_l2 * L2 * part(share.ordinary)", _NUMBERS),
     Mutant("dpmodels/after/inference.py", "return left[0] / right[1], left[1] / right[1]", "return left[0] / right[1], left[1] * right[1]", ("tests/unit/after/test_allowance_numbers.py",)),
     Mutant("dpmodels/after/inference.py", "return number[1] * other[0], number[1] * other[1]", "return number[1] * other[0], number[1] / other[1]", ("tests/unit/after/test_allowance_numbers.py",)),
     Mutant("dpmodels/scoring/cells.py", "(self.chord - slope) * statistics.lift[:, 0]", "(self.chord + slope) * statistics.lift[:, 0]", _NUMBERS),

@@ -61,7 +61,7 @@ def query(total, plan):
     r = len(total.score)
     upper = np.triu_indices(r, 1)
     parts = []
-    for name in ("information", "meat", "spread"):
+    for name in ("information", "meat", "ordinary"):
         matrix = getattr(total, name)
         if matrix is not None:
             unit = (getattr(plan, name) / STEPS) ** 2 / getattr(plan.noise, name)

@@ -76,7 +76,7 @@ def images(plan, where, X):
     for i in range(X.shape[1]):
         total = one.sums([X[:, [i]].copy()])
         parts = []
-        for name in ("information", "meat", "spread"):
+        for name in ("information", "meat", "ordinary"):
             matrix = getattr(total, name)
             if matrix is not None:
                 unit = (getattr(plan, name) / STEPS) ** 2 / getattr(plan.noise, name)

@@ -360,7 +360,7 @@ def query(plan, rows):
     """The joint query of one person, in units of its noise sds, as released."""
     sums = sums_of(plan, rows)
     upper, out = np.triu_indices(P, 1), []
-    for name in ("information", "meat", "spread"):
+    for name in ("information", "meat", "ordinary"):
         matrix = getattr(sums, name)
         if matrix is not None:
             m = np.asarray(matrix, float) * (getattr(plan, name) / STEPS) ** 2
@@ -377,8 +377,8 @@ def test_the_joint_bound_of_people_holds_and_that_of_rows_does_not(last):
     one, other = (query(plan, rows) for rows in far_apart(plan))
     moved = np.linalg.norm(one - other)
     assert 0.8 * plan.mu_joint < moved <= plan.mu_joint
-    parts = [getattr(plan, name) for name in ("information", "meat", "spread")]
-    noise = [getattr(plan.noise, name) for name in ("information", "meat", "spread")]
+    parts = [getattr(plan, name) for name in ("information", "meat", "ordinary")]
+    noise = [getattr(plan.noise, name) for name in ("information", "meat", "ordinary")]
     matrices = sum((R * R / sd) ** 2 for R, sd in zip(parts, noise, strict=True) if R)
     scores = (plan.clip / plan.noise.score) ** 2
     of_rows = joint_sensitivity(matrices, scores, "replace", P, people=False)
@@ -411,7 +411,7 @@ def test_a_clipped_person_has_no_ordinary_information():
     for score, kept in ((0.999, True), (1.001, False)):
         rows = np.array([[1.0], [0.0], [0.0], [score * plan.clip]])
         sums = sums_of(plan, rows)
-        assert (sums.spread.any() > 0) == kept
+        assert (sums.ordinary.any() > 0) == kept
         assert sums.information.any() and sums.meat.any()
 
 

@@ -470,7 +470,7 @@ def wild_pass(name, cls=ScorePass, **more):
 
 def bounded(sums, plan):
     """Every sum of one row, or person, lies in its clip set: exact integers."""
-    for name in ("information", "meat", "spread"):
+    for name in ("information", "meat", "ordinary"):
         matrix = getattr(sums, name)
         assert sum(int(x) ** 2 for x in matrix.ravel()) <= 2**80, name
     step = 2.0**-40 if (sums.by_cell and plan.weighted) else 2.0**-20
@@ -497,7 +497,7 @@ def test_no_row_leaves_its_clip_set(name):
         alone.append(sums)
     whole = one.sums([table.copy()])
     total = functools.reduce(operator.add, alone)  # no row takes another's away
-    for name in ("information", "meat", "spread", "score", "scale", "bins"):
+    for name in ("information", "meat", "ordinary", "score", "scale", "bins"):
         assert np.array_equal(getattr(whole, name), getattr(total, name)), name
 
 
@@ -524,7 +524,7 @@ def test_no_person_leaves_its_clip_set(name):
         for j in range(0, table.shape[1], 3):
             block = BlockOfPeople(table[:, j : j + 3].copy(), np.array([0]), np.array([3]))
             sums = job.over([block])
-            for part in ("information", "meat", "spread"):
+            for part in ("information", "meat", "ordinary"):
                 matrix = getattr(sums, part)
                 assert matrix is None or sum(int(x) ** 2 for x in matrix.ravel()) <= 2**80, part
             assert sum(int(x) ** 2 for x in sums.score) <= 2**40

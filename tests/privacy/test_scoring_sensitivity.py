@@ -49,7 +49,7 @@ def weighted(total, plan):
     r = len(total.score)
     upper = np.triu_indices(r, 1)
     parts = []
-    for name in ("information", "meat", "spread"):
+    for name in ("information", "meat", "ordinary"):
         matrix = getattr(total, name)
         if matrix is not None:
             unit = (getattr(plan, name) / STEPS) ** 2 / getattr(plan.noise, name)
@@ -203,7 +203,7 @@ def test_all_parts_of_a_short_row_are_parallel():
         ahead = score / np.linalg.norm(score)
         w = where.W @ u
         worst = max(worst, np.linalg.norm(ahead - w / np.linalg.norm(w)))
-        for part, radius in ((total.meat, 1.0), (total.spread, 0.26 / plan.spread)):
+        for part, radius in ((total.meat, 1.0), (total.ordinary, 0.26 / plan.ordinary)):
             found = np.linalg.eigh(np.asarray(part, dtype=float) / 2.0**40)[1][:, -1]
             off = np.linalg.norm(found * np.sign(found @ ahead) - ahead)
             assert off * radius < 2.0 * math.sqrt(p) * 2.0**-20
@@ -266,7 +266,7 @@ def test_sums_do_not_depend_on_order_or_parts():
     whole = one.sums([X.copy()])
     parts = one.sums([X[:, 200:].copy()]) + one.sums([X[:, :77].copy(), X[:, 77:200].copy()])
     assert (whole.information == parts.information).all()
-    assert (whole.meat == parts.meat).all() and (whole.spread == parts.spread).all()
+    assert (whole.meat == parts.meat).all() and (whole.ordinary == parts.ordinary).all()
     assert (whole.score == parts.score).all()
     assert whole.scale == parts.scale and whole.bins == parts.bins
     assert "confidential" in repr(whole)

@@ -69,7 +69,7 @@ def release_of(
         sums = one.sums([block]) if cells is None else _by_cell(one, block, cells)
         out = ask_pass(Ask(sums, run, plan.relation), plan, Kept(), lambda kept: kept, str(k), _P)
         # a matrix by its upper triangle: below it stands the same noise once more
-        matrices = [m for m in (out.information, out.meat, out.spread) if m is not None]
+        matrices = [m for m in (out.information, out.meat, out.ordinary) if m is not None]
         parts = [m[np.triu_indices(_P)] for m in matrices] + [out.score]
         parts += [] if out.scale is None else [np.array([out.scale])]
         if out.signed is not None and out.bins is not None:  # as they were released, by sign

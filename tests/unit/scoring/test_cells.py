@@ -103,7 +103,7 @@ def test_information_and_scores_are_those_of_the_dense_pass(formula, relation):
         assert apart.max() <= 2.0 * 2**20 and any(dense.score)
         assert abs(dense.scale - by_cell.scale) <= N and dense.bins == by_cell.bins
         assert by_cell.by_cell and not dense.by_cell
-        for name in ("meat", "spread") if k == 2 else ():
+        for name in ("meat", "ordinary") if k == 2 else ():
             one, other = (np.asarray(getattr(s, name), dtype=float) for s in (dense, by_cell))
             assert np.abs(one - other).max() < 2e-5 * np.abs(one).max() and not same(one, other)
 
@@ -117,7 +117,7 @@ def test_weighted_rows_have_the_sums_of_the_dense_pass(options, evaluate):
     jobs = both(design, evaluate=evaluate, weighted=True)
     dense, by_cell = (sums(design, job) for job in jobs)
     assert by_cell.by_cell and dense.bins == by_cell.bins and dense.scale == by_cell.scale
-    for name, unit in (("information", 1), ("meat", 1), ("spread", 1), ("score", 2.0**-20)):
+    for name, unit in (("information", 1), ("meat", 1), ("ordinary", 1), ("score", 2.0**-20)):
         one = np.asarray(getattr(dense, name), dtype=float)
         other = np.asarray(getattr(by_cell, name), dtype=float) * unit
         assert np.abs(one - other).max() < 2e-5 * np.abs(one).max()
@@ -133,7 +133,7 @@ def test_many_columns_by_cell_have_the_sums_of_the_dense_pass(weights):
     first, other = dense.bins[0] + dense.bins[BINS], by_cell.bins[0] + by_cell.bins[BINS]
     assert first == other and dense.bins[1:BINS] == by_cell.bins[1:BINS]
     assert dense.bins[BINS + 1 :] == by_cell.bins[BINS + 1 :]
-    names = {"information": 1.0, "meat": 1.0, "spread": 1.0, "far": 2.0**-20}
+    names = {"information": 1.0, "meat": 1.0, "ordinary": 1.0, "far": 2.0**-20}
     names["score"] = 2.0**-20 if weights else 1.0
     for name, unit in names.items():
         one = np.asarray(getattr(dense, name), dtype=float)
@@ -157,7 +157,7 @@ def test_tasks_and_parts_give_the_same_sums():
 
         plainly = read()
         for other in (read(Threads(2, WINDOW)),):
-            for name in ("information", "meat", "spread", "score", "bins"):
+            for name in ("information", "meat", "ordinary", "score", "bins"):
                 assert same(getattr(plainly, name), getattr(other, name))
         again = pickle.loads(cloudpickle.dumps(job))
         halves = [

@@ -93,7 +93,7 @@ def test_who_is_not_whole_is_not_ordinary():
     every = UnitsJob(RegressionRows(at), one, P, True).over([block])
     half = UnitsJob(Halved(at), one, P, True).over([block])
     assert (every.information == half.information).all() and (every.score == half.score).all()
-    assert 0.3 < np.trace(half.spread) / np.trace(every.spread) < 0.7
+    assert 0.3 < np.trace(half.ordinary) / np.trace(every.ordinary) < 0.7
 
 
 def test_a_missing_response_voids_the_row():

@@ -78,8 +78,8 @@ def test_radii_of_many_columns(p, n):
     )
     worth = 2.0 * one.clip / one.noise.score
     assert one.clip == pytest.approx(max(math.sqrt(p), 0.36 * (worth * n) ** 0.45), rel=1e-9)
-    assert one.spread**2 == pytest.approx(1.5 * p)
-    assert last_pass(p, TAME, n).spread ** 2 == pytest.approx(2.0 * p)
+    assert one.ordinary**2 == pytest.approx(1.5 * p)
+    assert last_pass(p, TAME, n).ordinary ** 2 == pytest.approx(2.0 * p)
 
 
 def test_a_shrunk_information_keeps_what_stands_apart():
@@ -140,7 +140,7 @@ def tail(p=8, policy=WIDE_LEAST_SQUARES, **more):
     bins[AT_CLIP - 4 : AT_CLIP + 3] = 800, 600, 400, 250, 120, 60, 20
     signed = np.zeros(BINS)
     signed[AT_CLIP - 1 :] = 0.5 * bins[AT_CLIP - 1 :]
-    out = Released(np.eye(p) * N, np.zeros(p), meat=np.eye(p) * N, spread=np.eye(p) * N, bins=bins)
+    out = Released(np.eye(p) * N, np.zeros(p), meat=np.eye(p) * N, ordinary=np.eye(p) * N, bins=bins)
     return one, replace(out, signed=signed, **more)
 
 
@@ -207,7 +207,7 @@ def test_even_tails_move_nothing_and_one_sided_ones_continuously():
         bins[: AT_CLIP - 3] = n / (AT_CLIP - 3)
         bins[AT_CLIP - 3 :] = long * n * 0.8 ** np.arange(BINS - AT_CLIP + 3)
         released = Released(
-            np.eye(r) * n, np.zeros(r), meat=np.eye(r) * n, spread=np.eye(r) * n, bins=bins,
+            np.eye(r) * n, np.zeros(r), meat=np.eye(r) * n, ordinary=np.eye(r) * n, bins=bins,
             signed=sided * bins,
         )
         found = allowance(one, tail_of(released, one), 0.0, r)
@@ -269,7 +269,7 @@ def test_far_scores_are_heard_above_their_noise():
         by_noise = min(4.0 * (sd_of_sum / one.rows) ** 2 / max(plain @ plain, 1e-300), 1.0)
         assert step.d == pytest.approx((1.0 - 0.5 * by_noise) * plain, rel=1e-9)
         whole = replace(
-            released, meat=np.eye(4) * one.rows, spread=np.eye(4) * one.rows, bins=np.zeros(BINS)
+            released, meat=np.eye(4) * one.rows, ordinary=np.eye(4) * one.rows, bins=np.zeros(BINS)
         )
         found = infer(whole, one, flat(4), step, LeastSquares(), free=1.0)
         B = found.inverse

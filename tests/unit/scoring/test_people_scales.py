@@ -79,7 +79,7 @@ def test_the_radius_of_the_information_follows_its_noise():
     assert not many_for_units(0.25, 10_000, 6)
     assert few.information < many.information
     for one in (few, many):
-        parts = one.lengths + one.information + one.meat + one.score + one.spread
+        parts = one.lengths + one.information + one.meat + one.score + one.ordinary
         assert parts == pytest.approx(1.0)
     assert forecast(0.25, 3000, 16, 0.73) < 1.2  # it was 1.9
 

@@ -179,7 +179,7 @@ def test_covariances_of_the_last_step():
     bins = np.zeros(BINS)
     bins[AT_CLIP - 2 : AT_CLIP + 1] = 400.0, 200.0, 100.0
     H = np.diag([1.0, 0.6])
-    out = Released(H * n, np.zeros(2), meat=J * part, spread=np.eye(2) * part, bins=bins)
+    out = Released(H * n, np.zeros(2), meat=J * part, ordinary=np.eye(2) * part, bins=bins)
     step = newton_step(out, last, replace(state(phi=0.25), earlier=None), LeastSquares())
     step = replace(step, d=np.array([0.3, 0.4]))
     found = infer(out, last, state(phi=0.25), step, LeastSquares(), free=1.1)
@@ -213,7 +213,7 @@ def test_an_unresolved_direction_counts_as_a_tenth_of_the_floor():
     last = passes()[1]
     out = Released(
         np.diag([1.0, 0.0]) * last.rows, np.zeros(2), meat=np.eye(2) * last.tail_rows,
-        spread=np.eye(2) * last.tail_rows, bins=np.zeros(BINS),
+        ordinary=np.eye(2) * last.tail_rows, bins=np.zeros(BINS),
     )  # fmt: skip
     step = newton_step(out, last, replace(state(), earlier=None), LeastSquares())
     found = infer(out, last, state(), step, LeastSquares(), free=1.0)

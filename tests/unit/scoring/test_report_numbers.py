@@ -149,7 +149,7 @@ def test_the_noise_of_a_pass_over_units_is_radius_over_mu(last):
     assert sd.meat == pytest.approx(math.sqrt(2) * J2 / (mu * math.sqrt(meat)))
     assert sd.score == pytest.approx(2 * 2.0 / (mu * math.sqrt(score)))
     assert sd.count == pytest.approx(math.sqrt(2) / (mu * math.sqrt(counts)))
-    assert sd.spread == pytest.approx(math.sqrt(2) * 2.0 * trace / (mu * math.sqrt(ordinary)) if last else 0.0)
+    assert sd.ordinary == pytest.approx(math.sqrt(2) * 2.0 * trace / (mu * math.sqrt(ordinary)) if last else 0.0)
     assert sd.scale == 0.0
 
 
