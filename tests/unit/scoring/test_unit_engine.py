@@ -130,9 +130,9 @@ def test_the_scale_of_a_person_is_cut():
 
 @pytest.mark.parametrize("which", ["UNITS_BEAR", "BOUNDED_BEAR", "ROWS_BEAR"])
 def test_intervals_stretch_continuously_with_the_noise_of_the_information(which):
-    from dpmodels.scoring import intervals
+    from dpmodels.scoring import intervals, rules
 
-    limits = getattr(intervals, which)
+    limits = getattr(rules, which)
     quiet, lost = limits
     at = np.linspace(0.0, 2.0 * lost, 40001)
     factors = np.array([intervals.stretch(noise, limits, 100.0) for noise in at])
