@@ -482,7 +482,7 @@ def as_recorded(name: str, variable: Variable, columns: Mapping[str, str]) -> Va
         if taken := sorted(words.intersection(NA_WORDS)):
             raise SchemaError(
                 f"{taken[0]!r} is a level of {name!r}, and in a CSV file it stands for a missing "
-                "cell. Declare the words for missing: dp.read_csv(path, na=['']). Nothing was charged"
+                "cell. List the missing codes: dp.read_csv(path, na=['']). Nothing was charged"
             )
     changes = {key: value for key, value in changes.items() if value is not None}
     facts = {key: value for key, value in variable.to_dict().items() if key != "type"}
