@@ -147,7 +147,7 @@ def checked(budget: Any, seed: Any) -> None:
     """Refuse a budget or a seed that is none. Call it before anything is read."""
     check_seed(seed)
     if budget is not None and not hasattr(budget, "charge"):
-        raise BudgetError("budget= takes a dp.Budget, for example dp.Budget(eps=3, delta=1e-5)")
+        raise BudgetError("budget= must be a dp.Budget, for example dp.Budget(eps=3, delta=1e-5)")
 
 
 def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: str = "") -> Opened:

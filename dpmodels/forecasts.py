@@ -104,7 +104,7 @@ def error_advice(
         ways = _would_take(lambda v, by: error(v, by) <= target, n, eps)  # noqa: B023
         answer = " or ".join(ways) or "nothing up to n = 1e10 and eps = 100"
         out.append(
-            f"{name}: the expected privacy se is {now:.3g}; {target:g} would take about {answer}"
+            f"{name}: the expected privacy se is {now:.3g}; {target:g} would need about {answer}"
         )
     return tuple(out)
 
@@ -141,7 +141,7 @@ def _checked_events(plan: Plan[Any], events: Any) -> float:
     top = 1.0 if survival or (family is not None and family.is_event) else math.inf
     if not number or not 0.0 < events <= top or (events == top == 1.0 and not survival):
         raise RequestError(
-            "events= takes the share of rows (or people) with an event, as in events=0.3, or the "
+            "events= must be the share of rows (or people) with an event, as in events=0.3, or the "
             f"mean of a count, got {shown(events)}"
         )
     return float(events)
@@ -156,8 +156,8 @@ def _checked_tail(plan: Plan[Any], tail: Any) -> float:
     number = isinstance(tail, (int, float)) and not isinstance(tail, bool)
     if not number or not 0.0 <= tail <= 1.0 / _TAIL_SDS**2:
         raise RequestError(
-            "tail= takes the share of rows with a residual beyond four standard deviations, as in "
-            f"tail=0.005 (at most 1/16), got {shown(tail)}"
+            "tail= must be the share of rows with a residual beyond four standard deviations, as "
+            f"in tail=0.005 (at most 1/16), got {shown(tail)}"
         )
     return float(tail)
 
@@ -271,7 +271,7 @@ def _numbers_of(
 ) -> dict[str, float]:
     """Return numbers by column, or refuse them: positive, or different from zero."""
     if not isinstance(numbers, Mapping):
-        raise RequestError(f"{where}= takes a mapping, {where}={{{names[0]!r}: 1}}")
+        raise RequestError(f"{where}= must be a mapping, {where}={{{names[0]!r}: 1}}")
     for name, value in numbers.items():
         if name not in names:
             raise RequestError(
@@ -280,7 +280,7 @@ def _numbers_of(
             )
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not (value > 0 if positive else value != 0):
-            raise RequestError(f"{where}={{{name!r}: ...}} takes a number, got {shown(value)}")
+            raise RequestError(f"{where}={{{name!r}: ...}} must be a number, got {shown(value)}")
     return dict(numbers)
 
 
@@ -443,11 +443,11 @@ def power(
     if not names:
         raise RequestError(
             "power needs expected errors, which this plan does not have: declare every range, and "
-            "take more rows or people, or dp_ols by 'ssp', dp_glm by 'scoring'"
+            "use more rows or people, or dp_ols(method='ssp'), dp_glm(method='scoring')"
         )
     if not isinstance(effect, Mapping) or not effect:
         raise RequestError(
-            f"want='power' takes the effects to be found: effect={{{names[0]!r}: 0.1}}, in units "
+            f"want='power' needs the effects to detect: effect={{{names[0]!r}: 0.1}}, in units "
             "of the coefficient"
         )
     _numbers_of("effect", effect, names, positive=False)
@@ -474,7 +474,7 @@ def power(
             power_at = error.power
             least = _smallest(lambda v: power_at(v) >= 0.8, abs(size), 1e300)  # noqa: B023
             ways += [f"an effect of {least:.3g}"] if least is not None else []
-            sentence += f"; power .8 would take about {' or '.join(ways)}"
+            sentence += f"; power .8 would need about {' or '.join(ways)}"
         out.append(sentence)
     out.append(
         "power: a guide, of the test of each coefficient alone. In brackets that with errors a "
@@ -491,8 +491,8 @@ def power(
         )
     if plan.design.survival is not None:
         out.append(
-            "power: at most, as follow-up is taken to fill the declared range of times. A range "
-            "many times too long costs most of the power"
+            "power: at most, because follow-up is assumed to fill the declared range of times. A "
+            "range many times too long costs most of the power"
         )
     if plan.request.unit is not None:
         out.append(

@@ -202,7 +202,7 @@ class Plan(Shown, Generic[Detail]):
         if self.again is None or self.n is None or not self.expected_se:
             raise RequestError(
                 "A forecast over eps and n needs a plan of dp.plan(...) with expected errors. "
-                "Declare every range, and take dp_ols by 'ssp' or dp_glm by 'scoring'."
+                "Declare every range, and use dp_ols(method='ssp') or dp_glm(method='scoring')."
             )
         return self.again
 
@@ -376,7 +376,7 @@ def check_size(request: Request, design: Design, n: int | None) -> tuple[str, ..
         if getattr(variable, "codes", None) is not None and len(variable.codes) >= _MANY
     }
     why = ", ".join(f"{name!r} has {k:,} levels" for name, k in levels.items())
-    cost = f"{design.p:,} coefficients{f' ({why})' if why else ''} take {size}"
+    cost = f"{design.p:,} coefficients{f' ({why})' if why else ''} need {size}"
     if size.bytes <= room:
         return (f"{cost} (a rough estimate from public numbers)",)
     raise RequestError(
@@ -477,7 +477,7 @@ def _head(plan: Plan[Any]) -> list[tuple[str, str]]:
     if shares:
         rows.append(("Budget", shares))
     if plan.purchase is not None:
-        rows.append(("Ranges to buy", ", ".join(plan.purchase.columns)))
+        rows.append(("Ranges to estimate", ", ".join(plan.purchase.columns)))
     rows += [(k[:1].upper() + k[1:], _number(v)) for k, v in plan.scales.items()]
     return rows
 

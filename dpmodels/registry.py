@@ -95,7 +95,7 @@ class Option:
             return value
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         if isinstance(value, bool) and bool not in kinds and object not in kinds:
-            raise RequestError(f"{self.name}= takes {self._expected()}, got {typed}")
+            raise RequestError(f"{self.name}= must be {self._expected()}, got {typed}")
         if float in kinds and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if self.choices and isinstance(value, (str, bool)) and value not in self.choices:
@@ -104,7 +104,7 @@ class Option:
             if isinstance(value, Mapping) and self.instead:  # vcov={"CRV1": "village"}
                 instead = next(iter(self.instead.values()))
                 raise RequestError(f"{self.name}={typed}: {instead}")
-            raise RequestError(f"{self.name}= takes {self._expected()}, got {typed}")
+            raise RequestError(f"{self.name}= must be {self._expected()}, got {typed}")
         if (float in kinds or int in kinds) and not self._within(value):
             raise RequestError(f"{self.name}={typed}: must be {self._expected()}")
         return value
@@ -127,7 +127,7 @@ class Option:
         return value == value and above and below
 
     def _expected(self) -> str:
-        """Return the values that an option takes, as text."""
+        """Return the values that an option accepts, as text."""
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         text = " or ".join(k.__name__ for k in kinds)
         if self.choices:
@@ -245,7 +245,7 @@ class Method:
                     )
                 others = [m.name for (verb, _), m in _entries(self.verb).items()
                           if verb == self.verb and name in (o.name for o in m.options)]  # fmt: skip
-                owners = f" {name}= belongs to method={' or '.join(map(repr, others))}."
+                owners = f" {name}= needs method={' or '.join(map(repr, others))}."
                 raise UnknownOptionError(
                     f"{self.verb}(method={self.name!r}) has no option {name!r}."
                     f"{did_you_mean(name, [*_OF_ALL, *options])}\n  Its options: "

@@ -368,7 +368,7 @@ def _bounds(x_bounds: Any, names: Sequence[str]) -> dict[str, tuple[float, float
         pairs = np.tile(pairs, (len(names), 1))
     if pairs.shape != (len(names), 2):
         raise RequestError(
-            f"x_bounds takes one pair (lower, upper), or {len(names)} pairs for {len(names)} "
+            f"x_bounds must be one pair (lower, upper), or {len(names)} pairs for {len(names)} "
             f"features; its shape is {pairs.shape}"
         )
     return {name: (float(low), float(high)) for name, (low, high) in zip(names, pairs, strict=True)}

@@ -35,9 +35,9 @@ def _name(what: str, value: Any) -> str | None:
     if isinstance(value, str) and value.lstrip().startswith("~"):
         name = value.strip()[1:].strip()
         name = name if name.isidentifier() and len(name) < 40 else "w"
-        raise RequestError(f"{what}= takes the name of a column, not a formula: {what}={name!r}")
+        raise RequestError(f"{what}= must be the name of a column, not a formula: {what}={name!r}")
     if value is not None and (not isinstance(value, str) or not value):
-        raise RequestError(f"{what}= takes the name of a column, got {shown(value)}")
+        raise RequestError(f"{what}= must be the name of a column, got {shown(value)}")
     return value
 
 
@@ -61,7 +61,7 @@ def _by_stratum(what: str, value: Any, strata: str | None) -> Any:
         value = dict(value)  # as it is kept: a survey built again from its own fields
     if isinstance(value, str) or hasattr(value, "dtype") or isinstance(value, (list, tuple)):
         raise RequestError(
-            f"{what}= takes public numbers, for example {what}={{'north': 60, 'south': 40}}: a "
+            f"{what}= must be public numbers, for example {what}={{'north': 60, 'south': 40}}: a "
             "column, or a list without names, would be data"
         )
     if isinstance(value, Mapping):
@@ -168,7 +168,7 @@ class Survey:
         facts = []
         if self.psu is not None:
             total = self.total
-            many = "PSUs (number bought)" if total is None else f"{total:g} PSUs (declared)"
+            many = "PSUs (number estimated)" if total is None else f"{total:g} PSUs (declared)"
             facts.append(f"{many} of {self.psu}")
         facts += [f"strata {self.strata}"] if self.strata else []
         facts += ["finite population"] if self.fpc is not None else []

@@ -116,7 +116,7 @@ def person_of(
         column = getattr(unit, "name", None)
         named_ = column if isinstance(column, str) and column else "person_id"
         raise RequestError(
-            "unit= takes the name of the column that identifies people, not its values, for "
+            "unit= must be the name of the column that identifies people, not its values, for "
             f"example unit={named_!r}; got {shown(unit)}"
         )
     if columns is not None and unit not in columns:
@@ -138,11 +138,11 @@ def person_of(
     typed_counts = shown(units), shown(max_rows)  # numbers of numpy may be cells: not repeated
     units, max_rows = plain(units), plain(max_rows)
     if units is not None and (isinstance(units, bool) or not isinstance(units, int) or units < 1):
-        raise RequestError(f"units= takes the number of people, got {typed_counts[0]}")
+        raise RequestError(f"units= must be the number of people, got {typed_counts[0]}")
     most = 0 if max_rows is None else max_rows
     if isinstance(most, bool) or not isinstance(most, int) or (max_rows is not None and most < 1):
         raise RequestError(
-            "max_rows= takes the number of rows of a person that are kept, for example "
+            "max_rows= must be the number of rows of a person that are kept, for example "
             f"max_rows=5; got {typed_counts[1]}"
         )
     if sort is not None:
@@ -158,7 +158,7 @@ def _guess(value: Any) -> float:
     bad = isinstance(value, bool) or not isinstance(value, (int, float))
     if bad or not (value > 0 and math.isfinite(value)):
         raise RequestError(
-            "rows_per_unit= takes a public guess of the rows of a person, for example "
+            "rows_per_unit= must be a public guess of the rows of a person, for example "
             f"rows_per_unit=5; got {typed}"
         )
     return float(value)

@@ -115,7 +115,7 @@ def _listed_codes(codes: Any, kind: str) -> tuple[Scalar, ...] | None:
     if isinstance(codes, (str, int, float)):
         codes = [codes]
     if not isinstance(codes, Iterable) or isinstance(codes, (bytes, Mapping)):
-        raise SchemaError(f"{kind}: missing= takes a list of codes, for example missing=[-9, 99]")
+        raise SchemaError(f"{kind}: missing= must be a list of codes, for example missing=[-9, 99]")
     out = tuple(x.item() if hasattr(x, "item") and not isinstance(x, str) else x for x in codes)
     for code in out:
         if not isinstance(code, (str, int, float)) or code != code:
@@ -131,7 +131,7 @@ def _recoded(
         return None
     if not isinstance(recode, Mapping):
         raise SchemaError(
-            f"{kind}: recode= takes a mapping from a cell of the file to a level, for example "
+            f"{kind}: recode= must be a mapping from a cell of the file to a level, for example "
             'recode={"y": "yes", "1": "yes"}'
         )
     out = []
@@ -308,7 +308,7 @@ class Real(_Base):
         duration: str | None = None,
     ) -> None:
         if isinstance(lower, (list, tuple)) and upper is None and len(lower) == 2:
-            raise SchemaError("Real takes two numbers, not a pair: Real(0, 10)")
+            raise SchemaError("Real needs two numbers, not a pair: Real(0, 10)")
         lo, hi = _bounds(lower, upper, "Real")
         _freeze(
             self, lower=lo, upper=hi, na=_na(na, lo, hi, "Real"), label=label, unit=unit,
@@ -361,7 +361,7 @@ class Count(_Base):
     ) -> None:
         if positional:
             raise SchemaError(
-                "Count starts at 0 and takes the largest count alone: Count(10); another start: "
+                "Count starts at 0 and needs only the largest count: Count(10). For another start: "
                 "Real(1, 10)"
             )
         hi = None if upper is None else _bounds(0, upper, "Count")[1]
@@ -418,7 +418,7 @@ class Binary(_Base):
         recode: Any = None,
     ) -> None:
         if positional:
-            raise SchemaError("Binary takes one pair: Binary(('no', 'yes'))")
+            raise SchemaError("Binary needs one pair: Binary(('no', 'yes'))")
         pair = None if levels is None else _levels(levels, "Binary")
         if pair is not None and len(pair) != 2:
             raise SchemaError(f"Binary: needs exactly two levels, got {len(pair)}. Use Levels")
@@ -494,7 +494,7 @@ class Levels(_Base):
     ) -> None:
         name = type(self).__name__
         if positional:
-            raise SchemaError(f"{name} takes one list: {name}(['a', 'b'])")
+            raise SchemaError(f"{name} needs one list: {name}(['a', 'b'])")
         if levels is None:  # to be bought
             if na is not None or recode is not None:
                 raise SchemaError(f"{name}: na= and recode= need declared levels")

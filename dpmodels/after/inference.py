@@ -373,36 +373,40 @@ def _unreadable(
 # only. These constants are in the table of ``scoring/constants.md``.
 
 
-#: Least allowance, in sds of the noise of scores: ``min(BASE_BIAS + c l_j, MOST_BIAS)``. [tried]
+#: Smallest allowance, in sds of the noise of scores. The allowance is ``min(BASE_BIAS + c l_j,
+#: MOST_BIAS)``. [tried]
 BASE_BIAS = 0.35
-#: That allowance at most. [tried]
+#: Largest value of this allowance. [tried]
 MOST_BIAS = 2.0
-#: Part of t, what rows just beyond C may have moved, in the allowance. [A 15]
+#: Part of t in the allowance. t is the amount by which rows with scores just longer than C may have
+#: changed the sum. [A 15]
 TAIL = 0.8
-#: Part of the excess that may point in one direction: at most. [N 50]
+#: Largest part of the excess that may point in one direction. [N 50]
 ONE_WAY = 0.45
-#: The same over the root of the columns. [tried]
+#: The same over the root of the number of columns. [tried]
 ONE_WAY_ROOT = 0.9
-#: Errors of the excess in the allowance for people, over the clipped part of the information.
-#: [tried]
+#: Number of errors of the excess in the allowance of fits by person, per clipped part of the
+#: information. [tried]
 UNSURE_OF_PEOPLE = 3.0
-#: Of people, the part that goes with clipped information: a clipped group points its way. [tried]
+#: In fits by person, factor of the clipped part of the information in the part that points in one
+#: direction: a clipped group of people points in its own direction. [tried]
 OF_CLIPPED = 2.0
-#: Part of the excess in one direction, of least squares with many columns: at most. [N 27]
+#: Largest part of the excess in one direction, for least squares with many columns. [N 27]
 MOST_ONE_WAY = 0.8
-#: The same for one sign, over the root of the columns. [N 25]
+#: The same for the excess of one sign, over the root of the number of columns. [N 25]
 ONE_SIGN = 0.4
-#: What is left of t there, over the number of columns. [N 27]
+#: Factor of t in this case, over the number of columns. [N 27]
 OLD = 2.5
-#: From this part of its information in rows of large leverage a coefficient is named. [A 9]
+#: A coefficient is named if at least this part of its information is in rows of large leverage. [A
+#: 9]
 FEW_ROWS = 0.15
-#: A step has not converged if it moves the scores of its rows by more than this part of C. [N 28]
+#: A step has not converged if it changes the scores of its rows by more than this part of C. [N 28]
 SETTLED = 0.6
-#: Part of a group of rows whose scores may be expected in one half octave. [N 29]
+#: Part of the rows of a group whose scores may be expected in one half octave. [N 29]
 IN_ONE_BIN = 0.4
-#: Least part of the information that ordinary rows count as having. [A 9]
+#: Smallest part of the information that is attributed to ordinary rows. [A 9]
 LONGEST = 0.02
-#: The remainder at a public row over the largest, at least, if rows are combined. [N 36]
+#: Smallest remainder at a public row, over the largest remainder, if rows are combined. [N 36]
 LEAST_LEFT = 1e-3
 #: Directions shorter than this part of the longest are not spanned. [tried]
 SPANNED = 1e-9

@@ -335,8 +335,8 @@ _OTHER_PLANS = {
     "its noise",
     "dp_release": "the fits on a noised table have plans: dp.plan(formula, verb='dp_ols', "
     "method='drcl', ...)",
-    "dp_vote": "its noise is a function of eps and delta alone, which dp_vote takes",
-    "dp_pate": "its noise is a function of eps and delta alone, which dp_pate takes",
+    "dp_vote": "its noise is a function of eps and delta alone, and dp_vote accepts them",
+    "dp_pate": "its noise is a function of eps and delta alone, and dp_pate accepts them",
     "dp_select": "what it costs is what dp_select is given; each candidate has a separate plan",
 }
 
@@ -468,7 +468,7 @@ def plan(
 def _check_planned(verb: Any) -> None:
     """Refuse a verb that has no plan."""
     if isinstance(verb, str) and verb in _OTHER_PLANS:
-        raise RequestError(f"dp.plan has no plan of {verb}: {_OTHER_PLANS[verb]}")
+        raise RequestError(f"dp.plan cannot plan {verb}: {_OTHER_PLANS[verb]}")
     if not method_names(verb):
         planned_verbs = list(dict.fromkeys(methods()["verb"]))
         raise RequestError(
@@ -483,7 +483,7 @@ def _with_error_advice(
     """Return the plan with advice on the privacy standard errors that ``want=`` names."""
     if not isinstance(want, Mapping):
         raise RequestError(
-            f"want= takes a mapping, for example want={{{result.design.names[-1]!r}: 0.1}}, or "
+            f"want= must be a mapping, for example want={{{result.design.names[-1]!r}: 0.1}}, or "
             f"want='power' with effect={{{result.design.names[-1]!r}: 0.1}}; got {shown(want)}"
         )
     columns = list(dict.fromkeys([*result.expected_se, *result.design.names]))

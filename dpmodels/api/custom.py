@@ -294,7 +294,7 @@ def dp_select(
     eps, delta = check_eps_delta(eps, delta)
     listed = list(candidates) if isinstance(candidates, (list, tuple)) else []
     if not listed or not all(callable(f) for f in listed):
-        raise RequestError("candidates= takes a list of at least one function")
+        raise RequestError("candidates= must be a list of at least one function")
     if isinstance(mean, bool) or not isinstance(mean, (int, float)) or not 1 < mean < 1e6:
         raise RequestError("mean= is the expected number of runs, a number above 1, say mean=30")
     choice("relation", relation, ("replace", "add-remove"))
@@ -357,9 +357,9 @@ def dp_vote(
     eps, delta = check_eps_delta(eps, delta)
     names = list(classes) if not isinstance(classes, str) else []
     if len(names) < 2 or len(set(map(repr, names))) != len(names):
-        raise RequestError("classes= takes the list of at least two different candidates")
+        raise RequestError("classes= must be a list of at least two different candidates")
     if isinstance(votes, str) or not hasattr(votes, "__len__"):
-        raise RequestError("votes takes one vote a voter: a list, an array or a Series")
+        raise RequestError("votes must be a list, an array or a Series with one vote per voter")
     plan = vote_plan(names, len(votes), eps, delta)
     door, (winner, stable, lower) = run_stage(
         "dp_vote(...)", plan, release_winner, lambda: votes, budget, seed
@@ -381,8 +381,8 @@ def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any
         array = np.asarray(votes) if typed else listed_numbers(votes)
     if array.ndim != 2 or array.dtype.kind not in "iu":
         raise RequestError(
-            "votes takes a two-dimensional array of whole numbers: labels (teachers, queries), or "
-            f"counts (queries, classes) with counts=True; got shape {array.shape}, "
+            "votes must be a two-dimensional array of whole numbers: labels (teachers, queries), "
+            f"or counts (queries, classes) with counts=True; got shape {array.shape}, "
             f"dtype {array.dtype}"
         )
     if counts:

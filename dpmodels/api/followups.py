@@ -145,7 +145,7 @@ def _spreads(fit: Fit, predictor: Predictor, edges: Array) -> tuple[Array, tuple
         return np.full(bins, _width(fit) / 4.0), (note,)
     total = np.bincount(place, weights=variance, minlength=bins)
     mean = total / np.maximum(np.bincount(place, minlength=bins), 1)
-    note = f"Errors of bins take the spread of a row to be {what}."
+    note = f"Errors of bins assume that the spread of a row is {what}."
     return np.sqrt(np.maximum(mean, 1e-300)), (note,)
 
 
@@ -320,19 +320,19 @@ def updated(old: str, new: Any) -> str:
     """
     if not isinstance(new, str) or not new.strip():
         raise RequestError(
-            "update takes a formula in which a dot stands for a side of the old one, "
+            "update needs a formula in which a dot means that side of the old formula, "
             f"'~ . - x' or 'log(y) ~ . + z'; got {shown(new)}"
         )
     left, tilde, right = (part.strip() for part in new.partition("~"))
     if not tilde:
-        raise RequestError(f"update takes a formula with '~': '~ {new.strip()}'")
+        raise RequestError(f"update needs a formula with '~': '~ {new.strip()}'")
     was_left, _, was_right = (part.strip() for part in old.partition("~"))
     left = re.sub(r"(?<![\w.])\.(?![\w.])", was_left, left or ".")
     if not re.search(r"(?<![\w.])\.(?![\w.])", right):
         return f"{left} ~ {right}"
     if "|" in was_right and right != ".":
         raise RequestError(
-            f"a dot cannot stand for both parts of {was_right!r}: type the right side in full"
+            f"a dot cannot replace both parts of {was_right!r}. Type the right side in full"
         )
     terms: list[tuple[str, str]] = []
     for sign, term in signed(right):

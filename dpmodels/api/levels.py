@@ -192,7 +192,9 @@ def with_levels(
 def _check_columns(names: list[str], source: Any, person: Person | None) -> None:
     """Refuse columns that have no levels, and a table that people cannot be read from."""
     if not names or not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
-        raise RequestError("dp_levels takes columns, each once: dp_levels(['region', 'job'], data)")
+        raise RequestError(
+            "dp_levels needs a list of different columns: dp_levels(['region', 'job'], data)"
+        )
     if person is not None and not source.rescannable:
         raise RequestError(
             "people are read twice, and an iterator gives its rows only once: pass a frame, a "
@@ -247,7 +249,7 @@ def _release_levels(
         tell(
             UtilityWarning(
                 f"fewer than two levels of {', '.join(lost)} were found (a value needs about "
-                f"{plan.tau:.0f} {'people' if plan.most else 'rows'}): take a larger eps, or "
+                f"{plan.tau:.0f} {'people' if plan.most else 'rows'}): use a larger eps, or "
                 "declare them from a codebook"
             )
         )

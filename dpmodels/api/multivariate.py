@@ -465,7 +465,7 @@ def _parts(formula: Any) -> tuple[str, str]:
     main, bar, instruments = formula.partition("|")
     if not bar or "|" in instruments or not instruments.strip() or "~" in instruments:
         raise FormulaError(
-            f"{formula!r}: dp_iv takes regressors and all instruments, one bar between them, as in "
+            f"{formula!r}: dp_iv needs regressors, one bar and then all instruments, as in "
             f"{_EXAMPLE}"
         )
     if "~" not in main or not main.partition("~")[0].strip():
@@ -493,7 +493,7 @@ def _check_first(data: Any, main: str, instruments: str, schema: Any, bounds: An
 def _places(design: Design, instruments: Design) -> tuple[list[int], list[int]]:
     """Return (endogenous columns of the design, instruments that are not in it), or refuse."""
     if not (design.has_intercept and instruments.has_intercept):
-        raise RequestError("dp_iv takes models with an intercept: drop '0 +' or '- 1'")
+        raise RequestError("dp_iv needs an intercept in both parts: drop '0 +' or '- 1'")
     endogenous = [j for j, name in enumerate(design.names) if name not in instruments.names]
     excluded = [j for j, name in enumerate(instruments.names) if name not in design.names]
     if not endogenous:

@@ -391,7 +391,7 @@ def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str
     """Return the formula with other effects as factors, and the unit: ``y ~ x | id + year``."""
     if not isinstance(formula, str) or formula.count("|") != 1:
         raise RequestError(
-            f'{verb} takes the effects after one "|", as in {verb}("y ~ x | id + year", data, '
+            f'{verb} needs fixed effects after one "|", as in {verb}("y ~ x | id + year", data, '
             f'unit="id"); got {shown(formula)}'
         )
     model, effects = (part.strip() for part in formula.split("|"))
@@ -413,7 +413,7 @@ def without_effects(verb: str, formula: str, unit: str | None) -> tuple[str, str
         )
     if unit == f"`{first}`":
         raise RequestError(
-            f'{verb}: unit= takes the name of the column without back-ticks: unit="{first}"'
+            f'{verb}: unit= must be the name of the column without back-ticks: unit="{first}"'
         )
     if unit not in spells:
         person, other = written_name(unit), names[0]
@@ -445,15 +445,15 @@ def with_intercepts(verb: str, formula: str, unit: str | None, re: Any) -> tuple
         raise RequestError(f'{verb}: re= is the column of the unit, as in re="id"; got {shown(re)}')
     if not isinstance(formula, str) or "~" not in formula:
         raise RequestError(
-            f'{verb} with re= takes a formula without "|", as in {verb}("y ~ x", data, unit="id", '
+            f'{verb} with re= needs a formula without "|", as in {verb}("y ~ x", data, unit="id", '
             f're="id"); got {shown(formula)}'
         )
     model = formula.split("|")[0].strip()
     if "|" in formula:
         raise RequestError(
-            f"{verb}: an intercept of a person is an effect (|) or random (re=), not both. "
+            f"{verb}: an intercept of a person is a fixed effect (|) or random (re=), not both. "
             f'{verb}("{model}", data, unit="{re}", re="{re}") makes it random, '
-            f'{verb}("{model} | {written_name(re)}", data, unit="{re}") takes it off'
+            f'{verb}("{model} | {written_name(re)}", data, unit="{re}") removes it'
         )
     if unit is None:
         raise RequestError(
@@ -488,7 +488,9 @@ def _fit(verb: str, formula: str, data: Any, *, unit: str | None, **arguments: A
 
     for name in ("vcov", "cluster"):  # of fixest and other packages
         if name in arguments["options"]:
-            raise RequestError(f"{verb} takes no {name}=: errors are clustered by the unit, always")
+            raise RequestError(
+                f"{verb} cannot use {name}=: errors are always clustered by the unit. Drop {name}="
+            )
     re = arguments["options"].get("re")
     if re is not None:
         text, unit = with_intercepts(verb, formula, unit, re)

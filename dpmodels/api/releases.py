@@ -45,7 +45,7 @@ def _requested_columns(
     listed = isinstance(columns, Iterable) and not cells
     if not (listed and all(isinstance(c, str) for c in columns)):
         raise RequestError(
-            f"columns takes a list of names (or terms such as 'log(x)'), got {shown(columns)}"
+            f"columns must be a list of names (or terms such as 'log(x)'), got {shown(columns)}"
         )
     names = list(columns)
     if not names:
@@ -88,7 +88,7 @@ def _plan(
         if text not in public
     ]
     if not terms:
-        raise RequestError("every column asked for is public: there is nothing to release")
+        raise RequestError("every requested column is public, so there is nothing to release")
     formula = "~ " + " + ".join(terms)
     needed = needed_variables(formula, source.kinds)
     extra = [c for c in public if declared is not None and c in declared and c not in needed]
@@ -122,7 +122,10 @@ def _ordered(formula: Any, data: Any, columns: Any) -> tuple[Any, list[str] | No
     if data is None:
         raise RequestError("dp_release needs a table: dp_release('~ x + z', data, eps=, delta=)")
     if formula is not None and columns is not None:
-        raise RequestError("dp_release takes columns once: dp_release('~ x + z', data, ...)")
+        raise RequestError(
+            "dp_release needs columns in one place, the first argument or columns=: "
+            "dp_release('~ x + z', data, ...)"
+        )
     requested = columns if formula is None else formula
     if isinstance(requested, str):
         left, tilde, right = (part.strip() for part in requested.partition("~"))
@@ -351,7 +354,7 @@ def fit_of(verb: str, data: Any) -> Callable[..., Fit] | None:
     if verb == "dp_ols":
         return _fit_on_moments
     raise RequestError(
-        f"{verb} takes a table, got a fit. A release of second moments serves dp_ols and dp_iv"
+        f"{verb} needs a table, got a fit. A release of second moments serves dp_ols and dp_iv"
     )
 
 
@@ -537,7 +540,7 @@ def design_on(formula: str, m: Fit, verb: str) -> Design:
         raise FormulaError(f"{formula!r} has no response: type 'y ~ x1 + x2'")
     if design.offset is not None:
         raise RequestError(
-            "offset() is not taken with a release of second moments: regress "
+            "offset() cannot be combined with a release of second moments: regress "
             f"I({design.response.name} - {design.offset}) instead, if the release holds both"
         )
     intervals = {c.name: c.interval for c in source.z if c.interval is not None}

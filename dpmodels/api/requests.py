@@ -54,7 +54,7 @@ def survey_of(options: dict[str, Any]) -> Survey | None:
     survey, psus = options.pop("design", None), options.pop("psus", None)
     if survey is not None and not isinstance(survey, Survey):
         raise RequestError(
-            "design= takes a dp.Survey, for example dp.Survey(weights='w', strata='region', "
+            "design= must be a dp.Survey, for example dp.Survey(weights='w', strata='region', "
             f"psu='village'); got {shown(survey)}"
         )
     vcov = options.get("vcov")
@@ -90,7 +90,7 @@ def check_sample(
     if "design" not in method.accepts:
         what = _CRV if survey.errors_only else "design="
         raise RequestError(
-            f"{method.verb}(method={method.name!r}) takes no {what}: it releases no sums of "
+            f"{method.verb}(method={method.name!r}) cannot use {what}: it releases no sums of "
             "scores, which errors by cluster need"
         )
     column = getattr(unit, "column", unit)
@@ -304,7 +304,7 @@ class Designed:
 def check_split(split: Any) -> Mapping[str, float]:
     """Return a split of positive shares that sums to 1 within 1e-9."""
     if not isinstance(split, Mapping) or not split:
-        raise RequestError("split= takes a mapping, for example {'bound': .15, 'coef': .85}")
+        raise RequestError("split= must be a mapping, for example {'bound': .15, 'coef': .85}")
     shares = {}
     for name, share in split.items():
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not share > 0:
@@ -694,7 +694,7 @@ def build_request(
             survey, entry, common["weights"], common["unit"], common["max_rows"]
         )
     if common["weights"] is not None and "weights" not in entry.accepts:
-        raise RequestError(f"{verb}(method={shown(method)}) takes no weights=")
+        raise RequestError(f"{verb}(method={shown(method)}) cannot use weights=")
     declared = declared_schema(schema, attached)
     by_person = common["unit"] is not None or (declared is not None and declared.unit is not None)
     if verb == "dp_test" and common["weights"] is not None and by_person:

@@ -63,7 +63,7 @@ def with_groups(formula: Any, by: Any) -> str:
     names = [by] if isinstance(by, str) else [*by] if isinstance(by, (list, tuple)) else []
     if not names or not all(isinstance(name, str) and name.strip() for name in names):
         raise RequestError(
-            f'by= takes the name of a variable, as in by="region", or a list; got {shown(by)}'
+            f'by= must be the name of a variable, as in by="region", or a list; got {shown(by)}'
         )
     left, tilde, right = str(formula).partition("~")
     if tilde and left.strip():
@@ -200,7 +200,7 @@ def quantile_method(q: Any, inference: bool, delta: Any) -> tuple[str, tuple[str
     if many:
         return "tree", (f"method: tree, because more than {_MANY} quantiles cost one tree",)
     if inference:
-        return "tree", ("method: tree, because intervals are asked for (inference=True)",)
+        return "tree", ("method: tree, because inference=True needs intervals",)
     return "em", ("method: em, the most accurate for few points without intervals",)
 
 
@@ -300,7 +300,7 @@ def test_arguments(formula: Any, test: Any) -> tuple[str, str]:
         left, tilde, right = (part.strip() for part in str(formula).partition("~"))
         if not (left and tilde and right) or right == "1":
             raise RequestError(
-                f'test="paired" takes two measurements, as in "after ~ before"; got "{formula}"'
+                f'test="paired" needs two measurements, as in "after ~ before"; got "{formula}"'
             )
         return f"I(({left}) - ({right})) ~ 1", "score"
     return str(formula), "score"

@@ -475,7 +475,7 @@ class Builder:
             t for t in self.parsed.rhs if t not in ((("1", True),), (("1", False),))
         ]:
             raise FormulaError(
-                f'"{self.formula}": this verb takes the variables on the left and 1 on the right, '
+                f'"{self.formula}": this verb needs the variables on the left and 1 on the right, '
                 'as in "x1 + x2 ~ 1". Means by group: dp_ols("y ~ 0 + group", ...)'
             )
         products, columns, infos = self.products(self.parsed.lhs)

@@ -269,7 +269,7 @@ def _hashed(node: ast.Call, ctx: Context) -> Factor:
     variable = None if name is None else ctx.schema[name]
     if name is None or not isinstance(variable, (Levels, Text)):
         raise ctx.fail(
-            "hashed() takes a text variable; for a number use cut(x, breaks=[...])",
+            "hashed() needs a text variable; for a number use cut(x, breaks=[...])",
         )
     if isinstance(variable, Text):
 
@@ -343,7 +343,7 @@ def _multiplier(node: ast.expr, ctx: Context) -> Node:
 def only_positional(node: ast.Call, name: str, count: int, ctx: Context) -> list[ast.expr]:
     """Return the arguments of a call that takes exactly ``count`` positional ones."""
     if node.keywords or len(node.args) != count:
-        raise ctx.fail(f"{name}() takes {count} argument{'s' if count > 1 else ''}")
+        raise ctx.fail(f"{name}() needs {count} argument{'s' if count > 1 else ''}")
     return node.args
 
 
@@ -396,7 +396,7 @@ def elementwise(node: ast.Call, name: str, ctx: Context) -> Node:
 def registered(node: ast.Call, f: Rowwise, ctx: Context) -> Node:
     """Compile a user-supplied function, which is called row by row if necessary."""
     if node.keywords or not node.args:
-        raise ctx.fail(f"{f.name}() takes positional arguments only")
+        raise ctx.fail(f"{f.name}() accepts positional arguments only")
     parts = [compile_scalar(a, ctx) for a in node.args]
     interval = f.image(tuple(p.interval for p in parts))
 

@@ -115,7 +115,7 @@ def _csv(rows: list[dict[str, str]], file: str) -> Facts:
         if not name:
             raise SchemaError(f"{file}: line {number} names no variable")
         if name in out:
-            raise SchemaError(f"{file}: {name!r} stands twice")
+            raise SchemaError(f"{file}: {name!r} occurs twice")
         out[name] = _line(facts, f"{file}: {name}")
     return out
 
@@ -339,7 +339,7 @@ def _frictionless(text: str, file: str) -> Facts:
     except ValueError as error:
         problem = str(error)
     if problem:
-        raise SchemaError(f"{file}: this is no JSON: {problem}")
+        raise SchemaError(f"{file}: this file is not valid JSON: {problem}")
     if isinstance(data, dict) and "resources" in data:
         schemas = [resource.get("schema") for resource in data["resources"]]
         data = next((schema for schema in schemas if isinstance(schema, dict)), data)

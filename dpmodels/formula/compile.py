@@ -173,7 +173,7 @@ def _check_dates(a: Node, b: Node, node: ast.AST, ctx: Context) -> None:
     if len({(v.lower, v.unit) for v in dates.values()}) > 1:
         counted = "; ".join(f"{name}: {v.unit} since {v.lower}" for name, v in dates.items())
         raise ctx.fail(
-            f"{pretty(node, ctx)} takes dates together that count differently ({counted})",
+            f"{pretty(node, ctx)} combines dates with different first dates or units ({counted})",
             "Declare them with the same first date and the same unit",
         )
 
@@ -459,13 +459,13 @@ def arguments(node: ast.Call, names: str, ctx: Context) -> dict[str, ast.expr]:
     called = pretty(node.func, ctx)
     if len(node.args) > len(parameters):
         raise ctx.fail(
-            f"{called}() takes at most {len(parameters)} arguments: {', '.join(parameters)}"
+            f"{called}() accepts at most {len(parameters)} arguments: {', '.join(parameters)}"
         )
     bound = dict(zip(parameters, node.args, strict=False))
     for k in node.keywords:
         if k.arg not in parameters or k.arg in bound:
             close = did_you_mean(str(k.arg), parameters)
-            raise ctx.fail(f"{called}() has no argument {k.arg!r}.{close} It takes {names}")
+            raise ctx.fail(f"{called}() has no argument {k.arg!r}.{close} It accepts {names}")
         bound[str(k.arg)] = k.value
     if parameters[0] not in bound:
         raise ctx.fail(f"{called}() needs a variable: {called}(x, ...)")

@@ -501,7 +501,7 @@ def as_cell(text: str, factor: Factor, schema: Schema, formula: str) -> CellSour
     """Return the column of one factor of a table, or refuse it."""
     if isinstance(factor, Basis):
         raise FormulaError(
-            f'"{formula}": `{text}` makes several columns; a table takes variables, row-wise '
+            f'"{formula}": `{text}` makes several columns; a table needs variables, row-wise '
             "expressions and categories"
         )
     if isinstance(factor, Cat):

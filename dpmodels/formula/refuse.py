@@ -276,7 +276,7 @@ def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
     if last in _SPLINES:
         inner = pretty(node.args[0], ctx) if node.args else "x"
         return ctx.refuse(
-            f"{shown}: {last}() would take knots and end points from the private data.",
+            f"{shown}: {last}() would read knots and end points from the private data.",
             "Fix, with public knots:",
             "    " + rewritten(node, f"ns({inner}, knots=[...])", ctx),
             f"or: legendre({inner}, 3)",

@@ -69,7 +69,7 @@ class Schema(Mapping[str, Variable]):
     def __init__(self, /, *unnamed: Any, **variables: Any) -> None:
         if unnamed:
             raise SchemaError(
-                "Schema takes variables by name: Schema(age=Real(0, 100)). For names that Python "
+                "Schema needs variables by name: Schema(age=Real(0, 100)). For names that Python "
                 "cannot write, a mapping with two stars: Schema(**{'hours per week': Real(1, 99)})"
             )
         items: dict[str, Variable] = {}
@@ -482,7 +482,7 @@ def as_recorded(name: str, variable: Variable, columns: Mapping[str, str]) -> Va
         if taken := sorted(words.intersection(NA_WORDS)):
             raise SchemaError(
                 f"{taken[0]!r} is a level of {name!r}, and in a CSV file it stands for a missing "
-                "cell. Say which words do: dp.read_csv(path, na=['']). Nothing was charged"
+                "cell. List the missing codes: dp.read_csv(path, na=['']). Nothing was charged"
             )
     changes = {key: value for key, value in changes.items() if value is not None}
     facts = {key: value for key, value in variable.to_dict().items() if key != "type"}

@@ -172,11 +172,11 @@ class _Survival(Builder):
         for keyword in call.keywords:
             if keyword.arg != "event" or len(typed) > 2:
                 raise ctx.fail(
-                    f"Surv() takes times and an event, and no {keyword.arg}=", "Write " + _FORM
+                    f"Surv() accepts times and an event, not {keyword.arg}=", "Write " + _FORM
                 )
             typed.append(keyword.value)
         if not 1 <= len(typed) <= 3:
-            raise ctx.fail(f"Surv() takes one to three arguments, got {len(typed)}", _FORM)
+            raise ctx.fail(f"Surv() needs one to three arguments, got {len(typed)}", _FORM)
         *times, last = typed if len(typed) > 1 else [*typed, ast.Constant(1)]
         nodes = [self._time(t, ctx) for t in times]
         names = tuple(pretty(t, ctx) for t in (*times, last))
@@ -190,7 +190,10 @@ class _Survival(Builder):
         node = compile_scalar(tree, ctx)
         name = pretty(tree, ctx)
         if node.boolean or node.constant is not None:
-            raise ctx.fail(f"{name} is not a time: Surv(time, event) takes the time first", _FORM)
+            raise ctx.fail(
+                f"{name} is not a time: the first argument of Surv(time, event) must be the time",
+                _FORM,
+            )
         if node.interval is not None and not 0.0 <= node.interval[0] < node.interval[1]:
             low, high = node.interval
             raise ctx.fail(
@@ -216,7 +219,7 @@ class _Survival(Builder):
                 )
             return Node((0.0, 1.0), _coded(factor), factor.variables)
         if not isinstance(factor, Node):
-            raise ctx.fail(f"{name} is no event", fix)
+            raise ctx.fail(f"{name} is not an event", fix)
         if factor.interval not in (None, (0.0, 1.0)):
             raise ctx.fail(
                 f"the event {name} has the declared range {ctx.range_of(factor.interval)}: a "
@@ -246,7 +249,7 @@ class _Survival(Builder):
         for text in calls:
             call, ctx = self._call(text)
             if call.keywords or not call.args:
-                raise ctx.fail("strata() takes variables with declared levels, as in strata(g)")
+                raise ctx.fail("strata() needs variables with declared levels, as in strata(g)")
             out += [pretty(a, ctx).strip("`") for a in call.args]
         return list(dict.fromkeys(out))
 
@@ -254,7 +257,7 @@ class _Survival(Builder):
     def checked(self) -> None:
         """Refuse options that survival models cannot take."""
         if self.weights is not None:
-            raise FormulaError("survival verbs take no weights=: every person counts once")
+            raise FormulaError("survival verbs cannot use weights=: every person counts once")
         if self.na == "impute-midpoint":
             raise FormulaError(
                 "na='impute-midpoint' would fill in times and events: leave na= out, a row with a "
@@ -270,7 +273,7 @@ class _Survival(Builder):
         for term in terms:
             mine = [text for text, is_number in term if not is_number]
             if any(_is_call(text, "offset") for text in mine):
-                raise FormulaError(f'"{self.formula}": a table of groups takes no offset()')
+                raise FormulaError(f'"{self.formula}": a table of groups cannot use offset()')
             texts += mine
         groups = self.crossed(list(dict.fromkeys(texts)), "groups")
         strata = self.crossed(self.strata_texts(calls), "strata")

@@ -78,7 +78,7 @@ def _check_duration(name: str, cells: str, variable: Variable) -> None:
         what = "a time of day"
         fix = f"data[{name!r}] = [t.hour + t.minute / 60 for t in data[{name!r}]], for example"
     raise SchemaError(
-        f"{name!r} is {what}, and a model takes numbers in a unit that you choose. Write "
+        f"{name!r} is {what}, and a model needs numbers in a unit that you choose. Write "
         f"{fix}. Nothing was charged"
     )
 
@@ -87,7 +87,7 @@ def _check_date(name: str, kind: str) -> None:
     """Refuse a column of numbers that is declared as a date."""
     if kind in ("numeric", "bool") or (kind == "category" and bool(getattr(kind, "cells", ""))):
         raise SchemaError(
-            f"{name!r} is a column of numbers, and dp.Date takes dates or text. If they count days "
+            f"{name!r} is a column of numbers, and dp.Date needs dates or text. If they count days "
             f"from a public date: schema={{{name!r}: dp.Real(0, 4000)}}. Nothing was charged"
         )
 
@@ -112,7 +112,7 @@ def _check_number(
         raise SchemaError(_date(name, spec))
     if kind == "text" and not _reads_text(variable):
         raise SchemaError(
-            f"{name!r} is a column of text, and {spec} takes numbers. A "
+            f"{name!r} is a column of text, and {spec} needs numbers. A "
             f"category: schema={{{name!r}: dp.Levels([...])}}; numbers kept as text, with their "
             f"decimal sign: {{{name!r}: dp.Real(0, 10, decimal='.')}}"
         )
@@ -134,7 +134,7 @@ def _as_date(name: str) -> str:
 def _date(name: str, spec: str) -> str:
     """Return the message on a date that is declared as a number."""
     return (
-        f"{name!r} is a date, and {spec} takes numbers: seconds since 1970, which this range does "
+        f"{name!r} is a date, and {spec} needs numbers: seconds since 1970, which this range does "
         f"not hold. Say from when and in which unit it counts: {_as_date(name)}"
     )
 
@@ -145,7 +145,7 @@ def _check_event(name: str, kind: str, spec: str) -> None:
         raise SchemaError(_date(name, spec))
     if kind == "text":
         raise SchemaError(
-            f"{name!r} is a column of text, and dp.Binary() takes 0/1. Say what stands for 0 "
+            f"{name!r} is a column of text, and dp.Binary() needs 0/1. Say which text means 0 "
             f"and for 1: schema={{{name!r}: dp.Binary(('no', 'yes'))}}"
         )
 

@@ -636,7 +636,7 @@ def subsets(factors: int, degree: int) -> int:
 def too_many_terms(what: str) -> FormulaError:
     """Return the refusal of a product that takes longer to write out than any fit."""
     return FormulaError(
-        f"{what} asks for more than {MOST_TERMS} terms: take products of two, as in (x + z + w)**2"
+        f"{what} makes more than {MOST_TERMS} terms: use products of two, as in (x + z + w)**2"
     )
 
 

@@ -293,7 +293,7 @@ def _classes(request: Request, design: Design) -> Classes:
         assert design.response is not None
         name = design.response.name
         raise RequestError(
-            f"{request.verb} takes a response of at most {CELLS} levels, and {name!r} declares "
+            f"{request.verb} needs a response of at most {CELLS} levels, and {name!r} declares "
             f"{K}: join levels, or declare a scale as a number, as in schema={{{name!r}: "
             f"dp.Real(0, {K - 1})}}, and use dp_ols or dp_quantreg"
         )
@@ -308,9 +308,9 @@ def _checked(request: Request, design: Design) -> None:
     if request.delta == 0:
         raise RequestError(f"{verb} adds Gaussian noise: give delta > 0, as in delta=1e-6")
     if request.weights is not None:
-        raise RequestError(f"{verb} takes no weights=: every row counts once")
+        raise RequestError(f"{verb} cannot use weights=: every row counts once")
     if design.offset is not None:
-        raise RequestError(f"{verb} takes no offset()")
+        raise RequestError(f"{verb} cannot use offset()")
     response = None if design.response is None else design.response.name
     declared = design.kinds.get(response or "")
     if verb == "dp_polr":

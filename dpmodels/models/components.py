@@ -82,7 +82,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
             f"bounds={{{design.unknown[0]!r}: (0, 10)}}"
         )
     if request.weights is not None:
-        raise RequestError("dp_pca takes no weights=")
+        raise RequestError("dp_pca cannot use weights=")
     factor = 2.0 if request.relation == "replace" else 1.0
     total = mu_gdp(request.eps, 0.8 * request.delta)
     # centres and scales are proved for the relation itself; the other two go through add/remove

@@ -105,7 +105,7 @@ def plan_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
             "fit_stats=True needs a declared response, for example bounds={'visits': (0, 50)}"
         )
     if fit_stats and request.weights is not None:
-        raise RequestError("fit_stats=True takes no weights=: the deviance is of whole rows")
+        raise RequestError("fit_stats=True cannot use weights=: its deviance counts every row once")
     model = ModelSpec(
         (Chain(score_of(request)),), guess=_guess(request, design),
         closing=FitStatistics() if fit_stats else None,
@@ -125,7 +125,7 @@ def _outside(request: Request, design: Design) -> tuple[str, ...]:
         return ()
     low, high = response.interval
     text = (
-        f"{response.name!r} is declared from {low:g} to {high:g}, and family={family.name!r} takes "
+        f"{response.name!r} is declared from {low:g} to {high:g}, and family={family.name!r} needs "
         f"{family.domain}"
     )
     if not family.valid(np.array([low, high])).any():

@@ -340,8 +340,8 @@ class Score(Result):
 _SAME = "Rows that were in the fit too are protected by the sum of both budgets."
 _FEW = "Too few rows of some class for this budget: no value, only an interval."
 _SEEN_NOTE = (
-    "A value is shown where both classes stand out of the noise; among fits with few events those "
-    "are the ones that noise lifted. The interval is right over all of them, shown or not."
+    "A value is shown if both classes exceed the noise. With few events these are often fits "
+    "whose value the noise raised. Intervals cover over all fits, shown or not."
 )
 
 

@@ -396,7 +396,7 @@ def _features(design: Design) -> list[int]:
         raise RequestError("dp_npreg needs a numeric variable on the right-hand side: 'y ~ x1'")
     if any(design.columns[j].kind == "dummy" for j in index):
         raise RequestError(
-            "a factor has no distance: dp_npreg takes numeric variables. Fit one curve a level "
+            "a factor has no distance: dp_npreg needs numeric variables. Fit one curve per level "
             "with subset=, for example subset=\"group == 'a'\""
         )
     return index
@@ -416,7 +416,7 @@ def _public_points(request: Request, design: Design) -> Any:
     if not hasattr(at, "columns") and not hasattr(at, "keys"):
         shown = ", ".join(f"{design.names[j]!r}: [...]" for j in index)
         raise RequestError(
-            f"at= takes a table of points with the names of the variables, for example "
+            f"at= must be a table of points with the names of the variables, for example "
             f"at={{{shown}}}; got {type(at).__name__}"
         )
     points = np.asarray(design.matrix(at), dtype=float)[:, index]
@@ -689,7 +689,7 @@ def plan_wavelet(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a wavelet regression in one variable."""
     index = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
     if len(index) != 1 or design.columns[index[0]].kind == "dummy":
-        raise RequestError("method='wavelet' takes one numeric variable: 'y ~ x1'")
+        raise RequestError("method='wavelet' needs one numeric variable: 'y ~ x1'")
     split = Split(request, design, {"coef": ("coefficients", 1.0)})
     mu, level = split.mu["coef"], request["level_j"]
     level = default_level(n, mu) if level is None else int(level)

@@ -167,7 +167,8 @@ def plan_pure(request: Request, design: Design, n: int) -> Plan[Any]:
     if design.unknown:
         name = design.unknown[0]
         raise RequestError(
-            f"delta=0 buys no ranges: declare them, for example bounds={{{name!r}: (lower, upper)}}"
+            "delta=0 cannot estimate ranges: declare them, for example "
+            f"bounds={{{name!r}: (lower, upper)}}"
         )
     if request.split is not None:
         raise RequestError("split= is of several releases, and delta=0 makes one: leave split= out")

@@ -116,9 +116,9 @@ def check_columns(design: Design) -> None:
     """Refuse more columns than the covariance of their moments has room for: public facts."""
     if design.p > MOST_COLUMNS:
         raise RequestError(
-            f"dp_moments takes at most {MOST_COLUMNS} columns, and this formula has {design.p}: "
+            f"dp_moments accepts at most {MOST_COLUMNS} columns, and this formula has {design.p}: "
             "the covariance of all products of two would need more than a gigabyte. Split the "
-            "formula, or fit the model itself: dp_ols takes more columns"
+            "formula, or fit the model itself: dp_ols accepts more columns"
         )
 
 

@@ -125,7 +125,7 @@ def check_common(request: Request, design: Design) -> None:
     """Refuse requests that no method of this package can serve; a function of public facts."""
     if request.weights is not None or design.offset is not None:
         what = "weights=" if request.weights is not None else "offset()"
-        raise RequestError(f"{request.verb}(method={request.method.name!r}) takes no {what}")
+        raise RequestError(f"{request.verb}(method={request.method.name!r}) cannot use {what}")
     if (
         request.relation == "add-remove"
         and design.unknown

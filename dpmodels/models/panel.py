@@ -512,18 +512,18 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
             f'{verb}("y ~ x | id", data, unit="id")'
         )
     if request.weights is not None or design.offset is not None:
-        raise RequestError(f"{verb} takes no weights= and no offset()")
+        raise RequestError(f"{verb} cannot use weights= or offset()")
     if not design.has_intercept:
         raise RequestError(
-            f"{verb}: an effect of each person stands for the intercept, which cannot be left out "
+            f"{verb}: the effects of people replace the intercept, which cannot be left out "
             'as well: write the formula without "- 1" and "+ 0"'
         )
     if design.p < 2:
         raise RequestError(f"{verb} needs a predictor: y ~ x | id")
     if request.unit.rows == 1:
         raise RequestError(
-            f"{verb}: rows_per_unit=1 says that people have one row each, and their effects would "
-            "take all of it"
+            f"{verb}: rows_per_unit=1 says that people have one row each, and person effects "
+            "would explain every response"
         )
     rows = planning_rows(request, n)
     if request.options.get("re") is not None:
@@ -533,7 +533,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     response = design.z[design.q - 1].interval
     if poisson and response is not None and response[0] < 0.0:
         raise RequestError(
-            f"dp_fepois takes counts, and the declared range of the response begins at "
+            f"dp_fepois needs counts, and the declared range of the response begins at "
             f"{response[0]:g}: declare it, for example y=dp.Count(50)"
         )
     model = ModelSpec((Chain(EffectModel(poisson, float(request.unit.rows))),), guess=0.0)

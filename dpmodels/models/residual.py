@@ -57,7 +57,7 @@ def taus_of(value: Any) -> tuple[float, ...]:
                 "or tau=[0.25, 0.5, 0.75]"
             )
     if not several or len(set(several)) < len(several):
-        raise RequestError("tau= takes one quantile, or a list of different ones")
+        raise RequestError("tau= must be one quantile, or a list of different ones")
     return tuple(sorted(float(tau) for tau in several))
 
 
@@ -110,7 +110,7 @@ class Tabulated(Model):
         """Tabulate ``dp.IndexLoss(..., of_residual=True)``."""
         if not getattr(loss, "of_residual", False):
             raise RequestError(
-                "method='scoring' takes a loss of the residual: dp.IndexLoss(value, d1, d2, "
+                "method='scoring' needs a loss of the residual: dp.IndexLoss(value, d1, d2, "
                 "of_residual=True). For events and counts: dp_glm(family=)"
             )
         interval = None if design.response is None else design.response.interval
@@ -200,7 +200,7 @@ def score_of(request: Request, design: Design) -> Model:
         return Tabulated.of(loss, design)
     if callable(loss):
         raise RequestError(
-            "method='scoring' takes a named loss, or dp.IndexLoss(value, d1, d2, "
+            "method='scoring' needs a named loss, or dp.IndexLoss(value, d1, d2, "
             "of_residual=True). A function loss(y, X, theta) is minimised on a noised table: "
             "method='drcl'"
         )
@@ -215,7 +215,7 @@ def score_of(request: Request, design: Design) -> Model:
     defaults = {o.name: o.default for o in request.method.options}
     for name, losses in owners.items():  # options of another loss
         if loss not in losses and request[name] != defaults[name]:
-            raise RequestError(f"{name}= belongs to loss={' or '.join(map(repr, losses))}")
+            raise RequestError(f"{name}= needs loss={' or '.join(map(repr, losses))}")
     tau = 0.5 if loss == "median" else float(options["tau"])
     if loss in ("quantile", "median"):
         return Quantile(tau=tau)
@@ -223,8 +223,8 @@ def score_of(request: Request, design: Design) -> Model:
         low, high = EXPECTILES_OF_PEOPLE
         if request.unit is not None and not low <= tau <= high:
             raise RequestError(
-                f"loss='expectile' with unit= takes tau from {low} to {high}, got {shown(tau)}: "
-                "beyond, few people have nearly all the weight. loss='quantile' takes any tau"
+                f"loss='expectile' with unit= needs tau from {low} to {high}, got {shown(tau)}: "
+                "beyond, few people have nearly all the weight. loss='quantile' accepts any tau"
             )
         return Expectile(tau=tau)
     if loss == "huber":

@@ -188,7 +188,7 @@ class Budget(Shown):
             "cap_delta": cap_delta,
         }
         if create not in (None, True, False):
-            raise RequestError("create= takes True, False or None")
+            raise RequestError("create= must be True, False or None")
         store = FileStore.open(path, {k: v for k, v in typed.items() if v is not None}, create)
         return cls._of(store, store.label)
 

@@ -91,7 +91,7 @@ def checked_unit(unit: Any) -> str:
     """Return the unit of a budget: rows, or people identified by a column."""
     if not isinstance(unit, str) or not unit:
         raise RequestError(
-            "unit= takes 'record', 'attribute', or the name of the column that says whose row it "
+            "unit= must be 'record', 'attribute', or the name of the column that says whose row it "
             f'is, for example unit="person_id"; got {shown(unit)}'
         )
     return unit if unit in LEVELS or column_of(unit) else unit_of(unit)

@@ -87,7 +87,7 @@ class Intervals(Held):
 
         if alpha is not None:
             if level is not None:
-                raise RequestError("conf_int takes level= or alpha=, not both")
+                raise RequestError("conf_int accepts level= or alpha=, not both")
             level = 1 - alpha
         elif level is not None and isinstance(level, (int, float)) and 0 < level < 0.5:
             raise RequestError(
@@ -390,7 +390,7 @@ class Means(Held):
             name = next(iter(other))
             arguments = ("specs", "by", "at", "over", "adjust", "what", "type", "level")
             raise RequestError(
-                f"emmeans has no argument {name!r}.{did_you_mean(name, arguments)} It takes "
+                f"emmeans has no argument {name!r}.{did_you_mean(name, arguments)} It accepts "
                 f"{', '.join(arguments)}"
             )
         return emmeans(
@@ -476,7 +476,7 @@ class Means(Held):
             elif newdata is None:
                 newdata = argument
             elif argument is not None:
-                raise RequestError("avg_comparisons takes newdata, then variables={'age': 10}")
+                raise RequestError("avg_comparisons needs newdata, then variables={'age': 10}")
         rows = charged_means(self, newdata, paid)
         return avg_comparisons(self, variables, rows, by, self._level(level))
 

@@ -267,7 +267,7 @@ def contrast(record: Record, typed: Any, level: float) -> Combinations:
     checked_errors(record)
     if not isinstance(typed, Mapping) or not typed:
         raise RequestError(
-            "contrast takes weights by coefficient, {'age': 10, 'bmi': -1}, or several with "
+            "contrast needs weights by coefficient, {'age': 10, 'bmi': -1}, or several with "
             "labels, {'old': {'age': 10}, 'heavy': {'bmi': 5}}"
         )
     several = all(isinstance(v, Mapping) for v in typed.values())
@@ -331,7 +331,7 @@ def emmeans(
     fixed = {**{k: v for k, v in held.items() if k not in factors + within}, **at}
     variables = predictors(fit, [*factors, *within, *at])
     if not factors:
-        raise RequestError(f"emmeans takes the name of a factor, as in emmeans({variables[0]!r})")
+        raise RequestError(f"emmeans needs the name of a factor, as in emmeans({variables[0]!r})")
     heads = [*within, *factors]
     found_axes = {name: _axis(fit, name, fixed.get(name), name in heads) for name in variables}
     axes = {name: axis for name, (axis, _) in found_axes.items()}
@@ -390,7 +390,7 @@ def _grid_notes(
     if middles:
         notes.append(
             f"Held at the middle of its declared range, or as at= says: {', '.join(middles)}. A "
-            "marginal mean of R is taken at means of the rows, which may lie far from it: "
+            "marginal mean of R is evaluated at means of the rows, which may lie far from it: "
             "emmeans(..., over=<released means>) is that."
         )
     if held:
@@ -445,7 +445,7 @@ def _specs(specs: Any, by: Any) -> tuple[list[str], list[str], bool]:
         paired = left == "pairwise"
         if left and not paired:
             raise RequestError(
-                f"emmeans takes '~ a | b', or 'pairwise ~ a' for differences; got {shown(left)} "
+                f"emmeans needs '~ a | b', or 'pairwise ~ a' for differences; got {shown(left)} "
                 "before the '~'"
             )
     if isinstance(specs, str) and "|" in specs:

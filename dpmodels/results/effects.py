@@ -277,7 +277,7 @@ def charged_means(fit: Any, data: Any, paid: Mapping[str, Any]) -> Any:
     if _link(fit).name != "identity":
         raise RequestError(
             f"with the link {_link(fit).name!r} an average over rows is not a function of released "
-            "means: give public rows, or take the effect at the means, "
+            "means: give public rows, or ask for the effect at the means, "
             "newdata=dp.dp_mean('x + z ~ 1', data, ...)"
         )
     numbers = [n for n in predictors(fit) if not fit.design.schema[n].codes]
@@ -658,7 +658,7 @@ def confusion_table(fit: Any, new: Any) -> pd.DataFrame:
     if response is None or len(fit.design.levels) < 2:
         raise RequestError(
             f"{fit.kind.name} does not predict classes: confusion_table() and balanced_error() "
-            'take a fit of dp_bayes, or of dp_glm(family="binomial")'
+            'need a fit of dp_bayes, or of dp_glm(family="binomial")'
         )
     if fit.nobs is not None and fit.nobs == len(new):
         text = (

@@ -393,7 +393,7 @@ def _listed(name: str, names: Any) -> list[str]:
     """Return one name or several as a list, or refuse them."""
     listed = [names] if isinstance(names, str) else list(names or ())
     if not all(isinstance(g, str) for g in listed):
-        raise RequestError(f"{name}= takes names of coefficients, or regular expressions of them")
+        raise RequestError(f"{name}= must be names of coefficients, or regular expressions of them")
     return listed
 
 
@@ -487,7 +487,7 @@ def all_labels(labels: Labels, *fits: Any) -> Mapping[str, str]:
         return schema_labels(*(fit._record for fit in fits))
     if labels is not None and not isinstance(labels, Mapping):
         raise RequestError(
-            "labels= takes a mapping, {'age': 'Age in years'}, or 'schema': the labels that the "
+            "labels= must be a mapping, {'age': 'Age in years'}, or 'schema': the labels that the "
             "schema has"
         )
     return labels or {}

@@ -358,7 +358,7 @@ def _times(times: Any, edges: Array) -> Array:
     except (TypeError, ValueError):
         at = None
     if at is None or at.ndim != 1 or not np.isfinite(at).all():
-        raise RequestError(f"times= takes numbers between {first:g} and {last:g}")
+        raise RequestError(f"times= must be numbers between {first:g} and {last:g}")
     if (at < first).any() or (at > last).any():
         odd = at[(at < first) | (at > last)][0]
         raise RequestError(

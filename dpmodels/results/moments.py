@@ -210,7 +210,7 @@ def path(record: Record, response: str, lams: Any, *, lasso_: bool) -> pd.DataFr
     else:
         listed = np.atleast_1d(np.asarray(lams, dtype=float))
         if not (np.isfinite(listed).all() and (listed >= 0).all()):
-            raise RequestError("lams= takes numbers, at least 0")
+            raise RequestError("lams= must be numbers, at least 0")
     rows, b = [], None
     for lam in listed:
         b = lasso(problem.M, problem.h, float(lam), b) if lasso_ else problem.ridge(float(lam))
@@ -415,14 +415,14 @@ def _groups(groups: Any, came: list[str], record: Record) -> dict[str, list[str]
         terms = {t: [n for n in cols if n in came] for t, cols in _terms(record, facts).items()}
         return {t: cols for t, cols in terms.items() if cols}
     if not isinstance(groups, Mapping):
-        raise RequestError("groups= takes names for terms: {'family': ['siblings', 'income']}")
+        raise RequestError("groups= must map names to terms: {'family': ['siblings', 'income']}")
     out = {str(label): _chosen(listed, record, facts) for label, listed in groups.items()}
     every = [n for listed in out.values() for n in listed]
     for n in every:
         if n not in came or every.count(n) > 1:
             raise RequestError(
-                f"groups=: {n!r} {'stands twice' if n in came else 'did not come in'}. What came "
-                f"in: {', '.join(came)}"
+                f"groups=: {n!r} {'is named twice' if n in came else 'did not enter'}. Columns "
+                f"that entered: {', '.join(came)}"
             )
     others = [n for n in came if n not in every]
     return {**out, **({"(others)": others} if others else {})}

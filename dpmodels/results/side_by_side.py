@@ -203,7 +203,7 @@ def etable(
     listed = list(fits)
     if listed and isinstance(listed[-1], str):
         if type is not None:
-            raise RequestError("etable takes the type once: etable([fit1, fit2], type='tex')")
+            raise RequestError("etable accepts one type: etable([fit1, fit2], type='tex')")
         type = str(listed.pop())
     shown_fits = fits_of("etable", listed)
     type = _ALSO.get(type or "", type)
@@ -285,14 +285,14 @@ def fits_of(verb: str, arguments: Iterable[Any]) -> list[Any]:
         for fit in argument if several else [argument]:
             if not isinstance(fit, Fit):
                 raise RequestError(
-                    f"{verb} takes fits, got {fit.__class__.__name__}: {verb}(fit1, fit2), or a "
+                    f"{verb} needs fits, got {fit.__class__.__name__}: {verb}(fit1, fit2), or a "
                     "list of them"
                 )
             if not isinstance(fit, Intervals):
-                raise RequestError(f"{verb} takes fits with coefficients, not a {fit.model}")
+                raise RequestError(f"{verb} needs fits with coefficients, not a {fit.model}")
             fits.append(fit)
     if not fits:
-        raise RequestError(f"{verb} takes fits (at least one fit): {verb}(fit1, fit2)")
+        raise RequestError(f"{verb} needs fits (at least one fit): {verb}(fit1, fit2)")
     return fits
 
 

@@ -289,7 +289,7 @@ def _estimate_of(fit: Any, place: int) -> tuple[tuple[str, ...], Array, Array]:
         covariance = covariance() if callable(covariance) else covariance
     if params is None or covariance is None:
         raise RequestError(
-            f"combine takes fits with params and cov_params(), as those of statsmodels, or pairs "
+            f"combine needs fits with params and cov_params(), as those of statsmodels, or pairs "
             f"(estimates, covariance); item {place} is a {type(fit).__name__}"
         )
     q = np.atleast_1d(np.asarray(params, dtype=float))
@@ -328,12 +328,12 @@ def combine(fits: Iterable[Any]) -> Combined:
     found = [_estimate_of(fit, i) for i, fit in enumerate(fits)]
     m = len(found)
     if m < 2:
-        raise RequestError(f"combine takes the fits to two tables or more, got {m}")
+        raise RequestError(f"combine needs the fits to two tables or more, got {m}")
     names = found[0][0]
     for i, (others, _, _) in enumerate(found):
         if others != names:
             raise RequestError(
-                f"combine takes the same fit to each table; item {i} has other coefficients"
+                f"combine needs the same fit to each table; item {i} has other coefficients"
             )
     Q = np.array([q for _, q, _ in found])
     within = np.mean([V for _, _, V in found], axis=0)

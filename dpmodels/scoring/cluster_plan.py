@@ -91,7 +91,7 @@ class ClusterPlan:
         if people and not declared:
             raise RequestError(
                 "with unit= the number of clusters must be declared, psus=<number>: one person may "
-                "be the only one of any number of clusters, so it is not bought"
+                "be alone in any number of clusters, so this number is not estimated privately"
             )
         part = rules.CLUSTER_SHARE_AVERAGED if averaged else rules.CLUSTER_SHARE
         plan = cls(
@@ -127,7 +127,7 @@ class ClusterPlan:
         if self.frame.pairs:
             return "units compared in pairs within strata"
         if self.frame.totals:
-            return "means of strata taken out by released totals"
+            return "means of strata removed by released totals"
         left_in = "means of strata left in (errors are somewhat too large)"
         return left_in if self.frame.strata > 1 else "sums about zero"
 

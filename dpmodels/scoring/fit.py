@@ -173,11 +173,11 @@ Mask = npt.NDArray[np.bool_]
 
 #: Evidence that large residuals were clipped, of fits by rows and by person.
 _CLIPPED_ROWS = (
-    "The first pass could not exclude a residual variance 12 times that of the last"
+    "After the first pass the residual variance could still be 12 times that of the last pass"
 )
 _CLIPPED_UNITS = (
-    "By its released distribution the response may vary more than 25 times as much as the last "
-    "pass shows"
+    "By its released histogram the response may vary more than 25 times as much as in the last "
+    "pass"
 )
 
 

@@ -423,7 +423,7 @@ def csv_options(
             "commas usually have sep=';'"
         )
     if isinstance(na, str) or not all(isinstance(word, str) for word in na or ()):
-        raise SourceError("na= takes a list of words, for example na=['-9', '.']")
+        raise SourceError("na= must be a list of words, for example na=['-9', '.']")
     check = Real(decimal=decimal, thousands=thousands)  # refuses other signs
     dialect = Dialect(sep, quote, known_encoding(encoding))
     if na is not None:

@@ -555,9 +555,8 @@ class LazyPolarsSource:
 
 
 _SHAPE = (
-    "Expected 2D array: X takes one row per record and one column per feature; got {}. Reshape "
-    "your "
-    "data: X.reshape(-1, 1) if it has a single feature"
+    "Expected 2D array: X must have one row per record and one column per feature; got {}. "
+    "Reshape your data: X.reshape(-1, 1) if it has a single feature"
 )
 
 #: Types of whole numbers: "Int64" and "int64[pyarrow]" of pandas, "int64" of the others.
@@ -617,10 +616,10 @@ def target_column(y: Any) -> Any:
     """
     if hasattr(y, "iloc") and hasattr(y, "columns"):
         if y.shape[1] != 1:
-            raise RequestError(f"y takes one column; got a frame of {y.shape[1]} columns")
+            raise RequestError(f"y must have one column; got a frame of {y.shape[1]} columns")
         y = y.iloc[:, 0]
     if not hasattr(y, "__len__") and not hasattr(y, "__array__"):
-        raise RequestError(f"y takes one value per row; got {type(y).__name__}")
+        raise RequestError(f"y must have one value per row; got {type(y).__name__}")
     column = own_column(y)
     if isinstance(column, np.ndarray) and column.ndim != 1:
         import warnings
@@ -673,7 +672,7 @@ def listed_numbers(table: Any) -> npt.NDArray[np.int64]:
             for row in table] if hasattr(table, "__len__") else []  # fmt: skip
     widths = {-1 if row is None else len(row) for row in rows}
     if len(widths) != 1 or -1 in widths:
-        raise RequestError("votes takes a two-dimensional array, or rows of equal length")
+        raise RequestError("votes must be a two-dimensional array, or rows of equal length")
     out = np.full((len(rows), widths.pop()), -1, dtype=np.int64)
     for i, row in enumerate(rows):
         for j, cell in enumerate(row or ()):
@@ -961,7 +960,7 @@ def _checked(source: Source, name: str, feature: Any) -> tuple[str, str]:
     if how not in FUNCTIONS or not isinstance(column, str) or (not column and how != "count"):
         functions = ", ".join(FUNCTIONS)
         raise RequestError(
-            f"{name}= takes a function and a column, for example {name}=('max', 'income'), or "
+            f"{name}= must be a function and a column, for example {name}=('max', 'income'), or "
             f"'count' (of rows). Functions: {functions}.{did_you_mean(str(how), FUNCTIONS)}"
         )
     if column and column not in source.kinds:

@@ -667,7 +667,7 @@ def connect(client: Any = None, *, threads: int | None = None) -> Connection:
     if client is not None:
         if not (hasattr(client, "submit") and hasattr(client, "scheduler_info")):
             raise RequestError(
-                f"dp.connect takes a Dask client, got {shown(client)}. For example: "
+                f"dp.connect needs a Dask client, got {shown(client)}. For example: "
                 "from distributed import Client; dp.connect(Client('tcp://host:8786'))"
             )
         executor: Executor = Cluster(client)

@@ -139,7 +139,7 @@ def verb_named(name: str) -> str:
     names, short = verbs(), name.removeprefix("dp_")
     if short not in names:
         raise RequestError(
-            f"verb={shown(name)} does not take a formula and a table."
+            f"verb={shown(name)} does not accept a formula and a table."
             f"{did_you_mean(short, names)} Verbs: {', '.join(names)}"
         )
     return names[short]

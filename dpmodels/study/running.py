@@ -635,7 +635,7 @@ def check(paper: Paper, ledger: Any = None) -> Checked:
             except DPModelsError as error:
                 faults.append(fault_of(paper, request, error))
             except Exception as error:
-                text = f"not taken ({type(error).__name__}): see help(dp.dp_{request.verb})"
+                text = f"refused ({type(error).__name__}): see help(dp.dp_{request.verb})"
                 faults.append((paper.places.line((*request.at, "options")), text))
         faults += _rehearse(paper, outlooks)
     title = str(paper.get("study", "title", "Study"))
@@ -722,7 +722,7 @@ def try_to_compute(compute: Any) -> tuple[Any, str]:
     except (DPModelsError, AttributeError) as error:
         return None, str(error)
     except Exception as error:
-        return None, f"it does not take this ({type(error).__name__})"
+        return None, f"the call was refused ({type(error).__name__})"
 
 
 def side_by_side(side: Any, fits: Mapping[str, Any]) -> Any:

@@ -243,7 +243,7 @@ _PAGE = (
 def check_file(path: Any) -> Path:
     """Return the path of a file whose suffix is known, or refuse it."""
     if not isinstance(path, (str, Path)):
-        raise RequestError(f"file= takes a path such as 'table.tex', got {shown(path)}")
+        raise RequestError(f"file= must be a path such as 'table.tex', got {shown(path)}")
     file = path_of(path)
     if file.suffix.lower() not in SUFFIXES:
         suffixes = ", ".join(SUFFIXES)
@@ -336,7 +336,7 @@ WHAT, AGAIN = "this saved result", "Write it again with save(path), or use a cop
 def check_saved(path: Any) -> Path:
     """Return the path that something is saved at; the suffix of a table is refused."""
     if not isinstance(path, (str, Path)):
-        raise RequestError(f"save takes a path such as 'fit.json', got {shown(path)}")
+        raise RequestError(f"save needs a path such as 'fit.json', got {shown(path)}")
     file = path_of(path)
     if file.suffix.lower() in SUFFIXES:
         how = {".html": "to_html", ".tex": "to_latex", ".md": "to_markdown", ".docx": "to_word"}

@@ -41,8 +41,8 @@ def said(fit):
 
 
 CLAIMS = [
-    ("docs/coming/statsmodels.md", r"errors are robust \(HC1\), unless `vcov=\"iid\"`, or the fit ends by "
-     r"moments alone \(`delta=0`, `scoring=False`\)",
+    ("docs/coming/statsmodels.md", r"errors are robust \(HC1\), unless `vcov=\"iid\"` is given or the fit uses "
+     r"moments only \(`delta=0`, `scoring=False`\)",
      lambda f: "HC1" in said(f["fit"]) and "one residual variance" in said(f["moments"])
      and "HC1" not in said(f["pure"])),
     ("docs/coming/statsmodels.md", r"under `na=\"zero-row\"`, the default on data",

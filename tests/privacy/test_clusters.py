@@ -36,7 +36,7 @@ CRV = {"vcov": {"CRV1": "v"}, "psus": 25}
 DESIGNS = {
     "clusters": ("dp_ols", "y ~ a + b", CRV),
     "one coefficient": ("dp_ols", "y ~ 1", CRV),
-    "number bought": ("dp_ols", "y ~ a", {"vcov": {"CRV1": "v"}}),
+    "number estimated": ("dp_ols", "y ~ a", {"vcov": {"CRV1": "v"}}),
     "add-remove": ("dp_ols", "y ~ a", {**CRV, "relation": "add-remove", "n_guess": 24}),
     "events": ("dp_glm", "k ~ a", CRV),
     "weighted": ("dp_glm", "k ~ a", {**CRV, "weights": "w"}),
@@ -452,7 +452,7 @@ def test_half_the_noise_is_seen_by_the_audit(monkeypatch):
 
 
 def test_a_bought_number_is_charged():
-    plan = plan_of("number bought")
+    plan = plan_of("number estimated")
     steps = {s.name: s.mechanism.mu for s in plan.steps}
     assert {"clusters", "cluster scores"} <= set(steps)
     whole = math.sqrt(math.fsum(s.mechanism.mu**2 for s in plan.steps))

@@ -132,7 +132,7 @@ def test_what_is_typed_is_checked():
     data = table(np.random.default_rng(4))
     for typed, said in (
         ({"y": "mean"}, "Functions: count"), ({"y": ("maxx", "x")}, "Did you mean 'max'"),
-        ({"y": ("max", "z")}, "not a column"), ({"y": "max"}, "takes a function and a column"),
+        ({"y": ("max", "z")}, "not a column"), ({"y": "max"}, "must be a function and a column"),
     ):  # fmt: skip
         with pytest.raises(RequestError, match=said):
             dp.per_person(data, "id", **typed)

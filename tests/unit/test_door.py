@@ -76,7 +76,7 @@ def call(request):
 
 def test_a_budget_that_is_none_is_one_error_everywhere(call):
     """It was a BudgetError in fits and releases, a RequestError in votes, and no error at all."""
-    with pytest.raises(BudgetError, match=r"takes a dp\.Budget"):
+    with pytest.raises(BudgetError, match=r"must be a dp\.Budget"):
         call(budget=3)
 
 

@@ -25,7 +25,7 @@ def test_replace_without_a_change(record):
 
 
 def test_lists_without_names_are_no_numbers_of_strata():
-    with pytest.raises(dp.errors.RequestError, match="psus= takes public numbers"):
+    with pytest.raises(dp.errors.RequestError, match="psus= must be public numbers"):
         dp.Survey(psu="p", strata="h", psus=(40, 60))
 
 

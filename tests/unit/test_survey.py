@@ -339,7 +339,7 @@ def test_what_is_refused_from_declared_facts_alone(copies):
             "y ~ x", copies, eps=1, delta=1e-6, bounds={"y": (0, 10), "x": (0, 5)},
             design=dp.Survey(strata="h", psu="p"),
         )  # fmt: skip
-    with pytest.raises(RequestError, match="takes no design="):
+    with pytest.raises(RequestError, match="cannot use design="):
         fitted("dp_npreg", "y ~ x", copies, OF_COPIES)
 
 

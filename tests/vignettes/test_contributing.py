@@ -58,7 +58,7 @@ def test_the_method_of_the_page_is_a_method(added):
     sd = 2**0.5 * 2.0 / 1001  # half-range 1, scale 2/eps
     assert fit.bse_privacy["a"] == pytest.approx(sd) and fit.privacy.eps == 1
     assert abs(fit.params["a"] - 0.5) < 8 * sd  # P(|Laplace| > 8 sd) = e^(-8 sqrt 2) = 1.2e-5
-    with pytest.raises(dp.errors.RequestError, match="buys no ranges"):
+    with pytest.raises(dp.errors.RequestError, match="cannot estimate ranges"):
         dp.dp_mean("a ~ 1", data, **call)
 
 

@@ -105,7 +105,7 @@ def _form(request: Request) -> str:
             raise RequestError(
                 f"variant='paper' runs the published algorithm and needs {', '.join(missing)}=: "
                 "public bounds on the row norm (Rx), on the coefficient norm (Rtheta), and the "
-                "smallest eigenvalue per row that is asked for (c0). "
+                "required smallest eigenvalue per row (c0). "
                 "For example Rx=2.0, Rtheta=1.0, c0=0.2"
             )
     if form != "auto":

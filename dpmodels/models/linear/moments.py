@@ -463,7 +463,7 @@ def _public_advice(detail: PmtDetail, request: Request, p: int) -> tuple[str, ..
             f"diagonal by {white.shrink:.2g}"
         )
     if m is None:
-        out.append("the number of public rows is unknown: radii were taken 20 % larger. Give m=")
+        out.append("the number of public rows is unknown, so radii are 20 % larger. Give m=")
     elif request["stages"] == 1 and m < 50 and n > 20_000:
         out.append(
             "one stage with few public rows and many private ones under-covers: stages=2 re-centres"

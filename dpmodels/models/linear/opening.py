@@ -87,7 +87,7 @@ def _why_alone(request: Request, start_options: Sequence[str], what: str) -> str
     defaults = {o.name: o.default for o in request.method.options}
     for name in start_options:
         if name in defaults and request.options[name] != defaults[name]:
-            return f"{name}= belongs to {what}"
+            return f"{name}= applies to {what}"
     return ""
 
 

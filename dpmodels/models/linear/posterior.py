@@ -120,7 +120,7 @@ def _check(request: Request) -> None:
             "(theory note, section 6). The corrected algorithm is the default: leave variant= out"
         )
     if request.weights is not None:
-        raise RequestError(f"method={request.method.name!r} takes no weights=")
+        raise RequestError(f"method={request.method.name!r} cannot use weights=")
 
 
 def _fractions(request: Request, rule: str) -> tuple[float, float]:
@@ -136,8 +136,8 @@ def _fractions(request: Request, rule: str) -> tuple[float, float]:
         f1 = f2 = math.nan
     if not (f1 > 0 and f2 > 0 and f1 + f2 < 1):
         raise RequestError(
-            "fractions= takes two positive shares of mu^2 (eigenvalue, residual bound) with a sum "
-            f"below 1, for example (0.05, 0.10); got {shown(fractions)}"
+            "fractions= must be two positive shares of mu^2 (eigenvalue, residual bound) with a "
+            f"sum below 1, for example (0.05, 0.10); got {shown(fractions)}"
         )
     return f1, f2
 

@@ -90,7 +90,7 @@ class PublicMoments:
         strange = [k for k in public if k not in keys]
         if strange or "moments" not in public:
             raise RequestError(
-                f"public= as a mapping takes the keys {', '.join(keys)}; got "
+                f"public= as a mapping must have the keys {', '.join(keys)}; got "
                 f"{', '.join(map(str, public))}"
             )
         return cls(**dict(public))
@@ -115,7 +115,7 @@ class PublicMoments:
             hint = ". Moments of x alone need response_scale= too"
             if not response:
                 what = "second moments of (x, 1)"
-                hint = ". The means belong to it: the constant is its last row and column"
+                hint = ". It includes the means: the constant is its last row and column"
             if scale is not None or C.shape != (q - 1, q - 1):
                 hint = ""
             raise RequestError(

@@ -222,7 +222,7 @@ def plan_noise(
     """
     if layout.d < 1:
         raise RequestError(
-            "a release needs at least one column that is noised; every column asked for is public "
+            "a release needs at least one column that is noised; every requested column is public "
             "or constant"
         )
     if noise == "auto" and blocks is not None:

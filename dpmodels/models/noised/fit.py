@@ -134,8 +134,8 @@ def box_of(request: Request, names: Sequence[str]) -> tuple[Array, Array] | None
             or not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1])
         ):
             raise RequestError(
-                "theta= takes two finite ends of every coefficient, the lower first, as in "
-                f"theta=(0, 2), or a dict of name -> ends, got {shown(pair)}"
+                "theta= must be two finite limits per coefficient, the lower first, as in "
+                f"theta=(0, 2), or a dict of name -> limits, got {shown(pair)}"
             )
         k = list(names).index(name)
         lower[k], upper[k] = ends

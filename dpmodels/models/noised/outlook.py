@@ -136,7 +136,7 @@ def poor_outlook(
     poor = (
         f"{what} to be expected from {model} noised rows: with {table.n:,} rows, eps = {g.eps:g} "
         f"and delta = {g.delta:g} the noise of a cell is {seen.noise:.2g} times the sd assumed of "
-        f"its column. It takes {', or '.join(ways)}"
+        f"its column. This needs {', or '.join(ways)}"
     )
     return f"{poor}. One model needs no noised rows: {other}" if other else poor
 
@@ -196,7 +196,7 @@ def checked_guesses(what: str, guesses: Any, columns: tuple[str, ...]) -> dict[s
     if guesses is None:
         return {}
     if not isinstance(guesses, Mapping):
-        raise RequestError(f"{what} takes a mapping such as {{'x': 0.5}}, got {shown(guesses)}")
+        raise RequestError(f"{what} must be a mapping such as {{'x': 0.5}}, got {shown(guesses)}")
     out = {}
     for name, value in guesses.items():
         if name not in columns:

@@ -75,7 +75,7 @@ class Settings:
         text = isinstance(public, str) or not isinstance(public, Iterable)
         if text or not all(isinstance(name, str) for name in public):
             raise RequestError(
-                f"public_columns takes a list of column names, got {shown(public)}. "
+                f"public_columns must be a list of column names, got {shown(public)}. "
                 "For example public_columns=['year']"
             )
         flags = {}
@@ -89,13 +89,13 @@ class Settings:
             scales = SCALES * scales
         elif not isinstance(scales, (int, float)) or not 1.0 <= scales < math.inf:
             raise RequestError(
-                "rescale takes True (cells are clipped at four released scales), False, or a "
+                "rescale must be True (cells are clipped at four released scales), False, or a "
                 f"number of scales of at least 1, got {shown(scales)}. For example rescale=2"
             )
         blocks = options.get("blocks")
         if blocks is not None:
             if isinstance(blocks, str) or not isinstance(blocks, Sequence):
-                raise RequestError("blocks takes a list of lists of released columns")
+                raise RequestError("blocks must be a list of lists of released columns")
             blocks = tuple((b,) if isinstance(b, str) else tuple(str(x) for x in b) for b in blocks)
         return cls(
             unit=unit, clear_prob=float(p), noise=noise, scales=float(scales), blocks=blocks,
@@ -115,7 +115,7 @@ class Settings:
         )
         if p > 1.0 / (10.0 * n) and not self.allow_clear_records:
             raise RequestError(
-                f"{text}.\n  Above 1/(10 n) = {1.0 / (10.0 * n):.3g} this must be asked for: "
+                f"{text}.\n  Above 1/(10 n) = {1.0 / (10.0 * n):.3g} this needs "
                 "allow_clear_records=True. The default clear_prob=0 needs no such records"
             )
         return (text,)

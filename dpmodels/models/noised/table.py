@@ -224,7 +224,7 @@ class NoisyTable(Written):
 
         checked(budget, seed)
         if hasattr(new_data, "__noisy_table__"):
-            raise RequestError("append() takes new records, not a release")
+            raise RequestError("append() needs new records, not a release")
         if any(origin.same(new_data) for origin in self.origins):
             raise RequestError(
                 "this object or file is in the release already: fresh noise on the same records "

@@ -169,7 +169,7 @@ def _listed(numbers: Any, word: str, example: str) -> list[float]:
     except (TypeError, ValueError):
         out = []
     if not out or not all(map(math.isfinite, out)):
-        raise RequestError(f"{word}= takes public numbers, for example {word}={example}")
+        raise RequestError(f"{word}= must be public numbers, for example {word}={example}")
     return out
 
 
@@ -180,7 +180,7 @@ def quantile(fit: Any, q: Any = 0.5, *, level: float | None = None) -> pd.DataFr
     record, level = fit._record, fit._level(level)
     shares = _listed(q, "q", "0.5")
     if not all(0.0 < v < 1.0 for v in shares):
-        raise RequestError("q= takes shares between 0 and 1: q=0.5 is the median")
+        raise RequestError("q= must be shares between 0 and 1: q=0.5 is the median")
     rows = []
     for curve in curves_from(record):
         for share in shares:
@@ -245,8 +245,8 @@ def difference(
         raise RequestError("a difference needs two groups: Surv(time, event) ~ group")
     if (times is None) == (tau is None):
         raise RequestError(
-            "difference() takes times=, of survival there, or tau=, of restricted means: one of "
-            "them"
+            "difference() needs either times= (difference in survival) or tau= (difference in "
+            "restricted means)"
         )
     word = "time" if tau is None else "tau"
     rows: list[tuple[Any, ...]] = []

@@ -195,7 +195,7 @@ def layout_of(design: Design, options: Mapping[str, Any], *, opening: bool = Tru
     )  # fmt: skip
     if layout.K * layout.M > _MOST_ENTRIES:
         raise RequestError(
-            f"{layout.K:,} intervals of {layout.G:,} groups are too many for one table: take fewer "
+            f"{layout.K:,} intervals of {layout.G:,} groups are too many for one table: use fewer "
             "times, or merge levels of the groups"
         )
     return layout
@@ -229,7 +229,7 @@ def _edges(
     points = _numbers(typed)
     if not points or sorted(set(points)) != points:
         raise RequestError(
-            f"{word}= takes public times in rising order, as in {word}=[6, 12, 24]; got "
+            f"{word}= must be public times in rising order, as in {word}=[6, 12, 24]; got "
             f"{shown(typed)}"
         )
     low = 0.0 if interval is None else interval[0]

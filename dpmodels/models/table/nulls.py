@@ -261,7 +261,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     test = request["test"]
     if not callable(test):
         raise RequestError(
-            "method='subsample' takes test= a function of a table that returns a p-value, for "
+            "method='subsample' needs test=, a function of a table that returns a p-value, for "
             "example test=lambda d: scipy.stats.ttest_1samp(d['x'], 0).pvalue"
         )
     if request.copies > 1:

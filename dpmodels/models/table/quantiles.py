@@ -366,7 +366,7 @@ def probabilities(typed: Any, name: str) -> tuple[float, ...]:
     for q in listed:
         if isinstance(q, bool) or not isinstance(q, (int, float, np.number)) or not 0 < q < 1:
             raise RequestError(
-                f"{name}= takes numbers between 0 and 1, for example {name}=[0.25, 0.5, 0.75]"
+                f"{name}= must be numbers between 0 and 1, for example {name}=[0.25, 0.5, 0.75]"
             )
     return tuple(sorted({float(q) for q in listed}))
 

@@ -69,7 +69,7 @@ def _describe(design: Design) -> tuple[list[int], list[int]]:
     ):  # "~ a * b", as in a table; "~ a + b" says the same here
         terms = tuple((j,) for j in crossed[0])
     if any(len(t) > 1 for t in terms) or len(program.left) > 1:
-        raise RequestError(f'"{design.formula}": a test takes "y ~ g", "y ~ 1", "~ g" or "~ a * b"')
+        raise RequestError(f'"{design.formula}": a test needs "y ~ g", "y ~ 1", "~ g" or "~ a * b"')
     places = [t[0] for t in terms]
     numbers = [j for j in places if program.sources[j].levels is None]
     return numbers, [j for j in places if j not in numbers]
@@ -91,7 +91,7 @@ def kind_of(request: Request, design: Design) -> str:
     ):
         raise RequestError(
             f'"{design.formula}" has {len(numbers)} numbers and {len(categories)} categories: a '
-            'test takes "y ~ g" (means), "y ~ 1" (one mean), "~ g" (shares), "~ a * b" '
+            'test needs "y ~ g" (means), "y ~ 1" (one mean), "~ g" (shares), "~ a * b" '
             "(independence of two categories, correlation of two numbers)"
         )
     typed = request["test"]
@@ -112,7 +112,7 @@ def kind_of(request: Request, design: Design) -> str:
     levels = len(program_of(design).sources[categories[0]].levels or ()) if categories else 0
     if typed in ("t", "welch", "proportion") and levels > 2:
         raise RequestError(
-            f"test={typed!r} takes two groups, and {design.columns[categories[0]].name!r} has "
+            f"test={typed!r} needs two groups, and {design.columns[categories[0]].name!r} has "
             f"{levels} declared levels. For more: test='anova', or test='chi2' for counts"
         )
     return kind
@@ -236,7 +236,7 @@ def _expected_means(
     if groups and typed is not None:
         shares = np.array(typed, dtype=float) if isinstance(typed, (list, tuple)) else np.zeros(0)
         if shares.size != k or not (shares > 0).all() or abs(shares.sum() - 1.0) > 1e-9:
-            raise RequestError(f"shares= takes {k} positive shares of the groups that add up to 1")
+            raise RequestError(f"shares= must be {k} positive shares, one per group, with sum 1")
     if facts.kind == "mean":
         means = np.array([(facts.null[0] + effect - centre) / half])
     else:

@@ -495,7 +495,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     refuse_kept_rows(request)
     layout = layout_for(request, design)
     if layout.quantiles:
-        raise RequestError("quantiles= of a table take no weights=: leave one of the two out")
+        raise RequestError("quantiles= of a table cannot use weights=: leave one of the two out")
     if request.delta == 0 or request["noise"] not in ("auto", "gaussian"):
         raise RequestError("a weighted table has Gaussian noise: give delta > 0, leave noise= out")
     survey = None if request.sample is None else request.sample.frame.survey
@@ -710,7 +710,7 @@ register_method(
             Option("quantiles", "quantiles of numbers, by group: [0.25, 0.5, 0.75]", None, object),
             Option(
                 "medians",
-                'numbers shown by median [quartiles], which take half of eps: ["bmi"]',
+                'numbers shown by median [quartiles], which use half of eps: ["bmi"]',
                 None,
                 object,
             ),

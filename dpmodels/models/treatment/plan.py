@@ -198,7 +198,7 @@ def _check(request: Request, design: Design) -> None:
     if not request.inference:
         raise RequestError("dp_ate spends its budget on an effect with its error: leave inference=")
     if design.offset is not None:
-        raise RequestError("dp_ate takes no offset(): add the column to the formula")
+        raise RequestError("dp_ate cannot use offset(): add the column to the formula")
     low, high = _bounds_of(request["clip"])
     if not 0.0 < low < 0.5 < high < 1.0:
         raise RequestError(

@@ -37,7 +37,7 @@ CASES = [
     ("delta negative", {"delta": -1e-6}, ValueError, "delta must lie"),
     ("unknown method", {"method": "eprt"}, errors.UnknownMethodError, "Did you mean 'eptr'"),
     ("unknown option", {"whitten": True}, errors.UnknownOptionError, "Did you mean 'whiten'"),
-    ("option of wrong type", {"whiten": "yes"}, ValueError, "whiten= takes bool"),
+    ("option of wrong type", {"whiten": "yes"}, ValueError, "whiten= must be bool"),
     ("Rx negative", {"Rx": -1.0, "Ry": 1.0}, ValueError, "Rx"),
     ("Rx nan", {"Rx": float("nan"), "Ry": 1.0}, ValueError, "Rx"),
     ("Rx zero", {"Rx": 0.0, "Ry": 1.0}, ValueError, "Rx"),

@@ -61,7 +61,7 @@ def test_types_that_cannot_match_are_said(capsys):
     dp.inspect_source(SCHEMA.restrict(["sex", "age", "born"]).attach(frame))
     text = capsys.readouterr().out
     assert counts(text)["age"] == (2, 0, 0, 0)
-    assert "none of the levels" in text and "dp.Date takes dates or text" in text
+    assert "none of the levels" in text and "dp.Date needs dates or text" in text
     with pytest.raises(RequestError, match="schema"):
         dp.inspect_source({"a": [1]})
     with pytest.raises(SourceError, match="not here"):

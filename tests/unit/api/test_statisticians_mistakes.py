@@ -92,7 +92,7 @@ TRIED = [
     (lambda k, b: dp.Ordered("a", "b", "c"), r"Ordered\(\['a', 'b'\]\)"),
     (lambda k, b: dp.Count(0, 10), r"Count\(10\)"),
     (lambda k, b: k.fit.emmeans("region", type="respons"), "Did you mean|is not one of"),
-    (lambda k, b: k.fit.emmeans("region", contr="pairwise"), "It takes specs, by, at"),
+    (lambda k, b: k.fit.emmeans("region", contr="pairwise"), "It accepts specs, by, at"),
     (lambda k, b: dp.dp_ols("wage ~ age", k.d, unit=k.d["id"], budget=b, **CALL), "unit='id'"),
     (lambda k, b: k.fit.coef_, "fit.params"),
     (lambda k, b: k.fit.intercept_, r"fit.params\['Intercept'\]"),

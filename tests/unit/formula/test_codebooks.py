@@ -321,10 +321,10 @@ BROKEN = [
     ("c.csv", "a,b\n1,2\n", "column name"),
     ("c.csv", "name,type\n", "lists no variable"),
     ("c.csv", "name,type\nx,rael\n", "unknown type 'rael'. Did you mean 'real'"),
-    ("c.csv", "name,type\nx,real\nx,real\n", "stands twice"),
+    ("c.csv", "name,type\nx,real\nx,real\n", "occurs twice"),
     ("c.csv", "name,type\n,real\n", "line 2"),
     ("c.csv", "name,recode,levels\nx,a,a|b\n", "y=yes"),
-    ("c.json", "{", "no JSON"),
+    ("c.json", "{", "not valid JSON"),
     ("c.json", "{}", "list of fields"),
 ]
 

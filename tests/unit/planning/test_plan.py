@@ -64,7 +64,7 @@ def test_what_would_reach_a_wanted_error():
     now = dp.plan("y ~ a + b", SCHEMA, **CALL).expected_se["a"]
     plan = dp.plan("y ~ a + b", SCHEMA, want={"a": now / 4, "b": 1e6}, **CALL)
     first, second = plan.advice[-2:]
-    assert "would take about n = " in first
+    assert "would need about n = " in first
     assert "eps = " in first
     n = int(first.split("n = ")[1].split()[0])
     reached = dp.plan("y ~ a + b", SCHEMA, **{**CALL, "n": n}).expected_se["a"]
@@ -73,7 +73,7 @@ def test_what_would_reach_a_wanted_error():
 
 
 def test_want_takes_a_mapping():
-    with pytest.raises(dp.errors.RequestError, match="want= takes a mapping"):
+    with pytest.raises(dp.errors.RequestError, match="want= must be a mapping"):
         dp.plan("y ~ a", SCHEMA, want=0.1, **CALL)
 
 
@@ -89,7 +89,7 @@ def test_refused():
 def test_a_plan_with_ranges_to_buy_says_so():
     plan = dp.plan("y ~ a + b", dp.Schema(a=dp.Real(), b=dp.Real(-1, 1), y=dp.Real()), **CALL)
     assert plan.purchase.columns == ("a", "y")
-    assert "to buy" in str(plan)
+    assert "to estimate" in str(plan)
     assert plan.expected_se == {}
 
 

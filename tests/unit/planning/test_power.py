@@ -54,7 +54,7 @@ def test_it_says_what_power_point_eight_would_take():
     least = float(re.search(r"an effect of ([.\d]+)", line).group(1))
     assert said(effect={"x": least}, sd=SD)[0] >= 0.79
     assert said(effect={"x": 2.0}, sd=SD) == (1.0, said(effect={"x": 2.0}, sd=SD)[1])
-    assert "would take" not in said(effect={"x": 2.0}, sd=SD)[1]
+    assert "would need" not in said(effect={"x": 2.0}, sd=SD)[1]
 
 
 def test_a_logit_has_power_too():
@@ -69,10 +69,10 @@ def test_a_logit_has_power_too():
         ({}, r"effect=\{'x': 0.1\}"),
         ({"effect": 0.1}, r"effect=\{'x': 0.1\}"),
         ({"effect": {"xx": 0.1}}, "Did you mean 'x'"),
-        ({"effect": {"x": 0.0}}, "takes a number"),
-        ({"effect": {"x": "big"}}, "takes a number"),
+        ({"effect": {"x": 0.0}}, "must be a number"),
+        ({"effect": {"x": "big"}}, "must be a number"),
         ({"effect": {"x": 0.1}, "sd": {"w": 1}}, "sd= names 'w'"),
-        ({"effect": {"x": 0.1}, "sd": {"x": -1}}, "takes a number"),
+        ({"effect": {"x": 0.1}, "sd": {"x": -1}}, "must be a number"),
         ({"effect": {"x": 0.1}, "method": "dpgd"}, "expected errors"),
         ({"want": "pwer", "effect": {"x": 0.1}}, "Did you mean 'power'"),
     ],

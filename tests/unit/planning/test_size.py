@@ -55,7 +55,7 @@ def test_the_estimate_is_a_warning_of_the_call(monkeypatch):
     monkeypatch.setattr(size, "SLOW", 0.0)
     rng = np.random.default_rng(0)
     data = {"y": rng.uniform(-1, 1, 500), "x": rng.uniform(-1, 1, 500)}
-    with pytest.warns(UtilityWarning, match="2 coefficients take about 0 s"):
+    with pytest.warns(UtilityWarning, match="2 coefficients need about 0 s"):
         dp.dp_ols("y ~ x", data, eps=5, delta=1e-6, bounds={"y": (-1, 1), "x": (-1, 1)})
 
 

@@ -77,7 +77,7 @@ def test_other_names_of_types_and_fits_without_a_list(make_fit):
     both = etable([fit, fit], "tex")
     assert etable(fit, fit, type="tex") == both == etable(fit, fit, "tex")
     assert etable((f for f in (fit, fit)), type="tex") == both
-    with pytest.raises(RequestError, match="type once"):
+    with pytest.raises(RequestError, match="accepts one type"):
         etable(fit, "md", type="tex")
     with pytest.raises(RequestError, match="at least one fit"):
         etable()

@@ -85,9 +85,9 @@ def test_what_is_typed_is_checked():
     fit = fitted(table(5000, 5), 5.0)
     for call, said in (
         (lambda: fit.decompose("zz"), "not a coefficient"),
-        (lambda: fit.decompose("x", groups=["z"]), "takes names for terms"),
-        (lambda: fit.decompose("x", groups={"a": "z", "b": ["z"]}), "stands twice"),
-        (lambda: fit.decompose("x", given="z", groups={"a": "z"}), "did not come in"),
+        (lambda: fit.decompose("x", groups=["z"]), "must map names to terms"),
+        (lambda: fit.decompose("x", groups={"a": "z", "b": ["z"]}), "is named twice"),
+        (lambda: fit.decompose("x", given="z", groups={"a": "z"}), "did not enter"),
         (lambda: fit.decompose("x", given=["z", "w", "g"]), "nothing came in"),
     ):
         with pytest.raises(RequestError, match=said):

@@ -179,7 +179,7 @@ def test_every_result_is_shown_drawn_and_saved(made, tmp_path):
         assert "<table" in written.read_text() or name in BARE
     with pytest.raises(RequestError, match=r"save\('fit.json'\).*to_html\('fit.html'\)"):
         made["dp_ols"].save("fit.html")
-    with pytest.raises(RequestError, match="takes a path"):
+    with pytest.raises(RequestError, match="needs a path"):
         made["dp_ols"].save(3)
 
 
@@ -259,7 +259,7 @@ def test_old_orders_are_accepted():
     assert dp.dp_release(d[["x", "y"]], **{**CALL, "schema": SCHEMA.restrict(["x", "y"])}, accept_no_estimate=True).d == 2
     with pytest.raises(RequestError, match=r"no response.*'~ y \+ x'"):
         dp.dp_release("y ~ x", d, **CALL, accept_no_estimate=True)
-    with pytest.raises(RequestError, match="columns once"):
+    with pytest.raises(RequestError, match="columns in one place"):
         dp.dp_release("~ x", d, columns=["x"], **CALL, accept_no_estimate=True)
     with pytest.raises(RequestError, match="needs a table"):
         dp.dp_release("~ x", **CALL, accept_no_estimate=True)
@@ -278,7 +278,7 @@ def test_fits_one_by_one_or_in_a_list(made):
     assert str(dp.anova(small, large)) == str(dp.anova([small, large]))
     assert str(dp.etable(small, large)) == str(dp.etable([small, large]))
     for verb in (dp.anova, dp.etable, dp.coef_plot):
-        with pytest.raises(RequestError, match="takes fits"):
+        with pytest.raises(RequestError, match="needs fits"):
             verb([small, 3])
         with pytest.raises(RequestError, match="at least one fit"):
             verb([])
@@ -371,7 +371,7 @@ def test_updated_formulas(old, new, text):
 def test_updated_formulas_that_cannot_be():
     from dpmodels.api.followups import updated
 
-    for given, says in ((None, "takes a formula"), ("- x", "'~ - x'"), ("", "takes a formula")):
+    for given, says in ((None, "needs a formula"), ("- x", "'~ - x'"), ("", "needs a formula")):
         with pytest.raises(RequestError, match=says):
             updated("y ~ x", given)
     with pytest.raises(RequestError, match="both parts"):

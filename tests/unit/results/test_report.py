@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_is_refused_before_it_is_made(fits, tmp_path):
     for path, says in (
         ("t.pdf", "suffix gives the format"),
         ("t.htm", "Did you mean '.html'"),
-        (3, "takes a path"),
+        (3, "must be a path"),
     ):
         with pytest.raises(RequestError, match=says):
             dp.etable(fits, file=tmp_path / path if isinstance(path, str) else path)
@@ -128,5 +128,5 @@ def test_pictures_align_by_name_and_leave_room(fits):
             at.setdefault(name, []).append(round(y))
     assert all(len(set(rows)) == 1 for rows in at.values()) and len(at["age"]) == 3
     plt.close(ax.figure)
-    with pytest.raises(RequestError, match="takes fits"):
+    with pytest.raises(RequestError, match="needs fits"):
         dp.coef_plot()

@@ -177,7 +177,7 @@ def test_words_for_what_cannot_be(villages):
         dp.dp_ols("y ~ x", villages, vcov={"CRV1": "village"}, unit="village", **call)
     with pytest.raises(RequestError, match="releases no sums of scores"):
         dp.dp_npreg("y ~ x", villages, vcov={"CRV1": "village"}, **call)
-    with pytest.raises(RequestError, match="design= takes a"):
+    with pytest.raises(RequestError, match="design= must be a"):
         dp.dp_ols("y ~ x", villages, design="village", **call)
     with pytest.raises(RequestError, match="leave vcov= out"):
         dp.dp_ols(

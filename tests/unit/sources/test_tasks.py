@@ -353,7 +353,7 @@ def test_ranges_are_not_bought_of_a_table_elsewhere(quiet):
         (lambda: dp.partial_sums("task", 0, {}), "as bytes"),
         (lambda: dp.partial_sums(b"", -1, {}), "number of the part"),
         (lambda: dp.connect(), "give one of the two"),
-        (lambda: dp.connect("tcp://host:8786"), "takes a Dask client"),
+        (lambda: dp.connect("tcp://host:8786"), "needs a Dask client"),
         (lambda: dp.connect(threads=0), "number of threads"),
     ],
 )

@@ -565,7 +565,7 @@ def test_numbers_of_numpy_are_numbers():
     call = {"eps": 1, "delta": 1e-5, "unit": "pid", "inference": False}
     plans = [dp.plan("y ~ x", BOUNDS, n=400 * k, max_rows=2 * k, **call) for k in (1, one)]
     assert str(plans[0]) == str(plans[1])
-    with pytest.raises(RequestError, match="units= takes the number of people"):
+    with pytest.raises(RequestError, match="units= must be the number of people"):
         fit(data, units=np.float64(120.5))
 
 

@@ -115,7 +115,7 @@ def test_bought_ranges_are_inside_the_guarantee(logistic):
         ({"lam": 1e-9}, "larger lam"),
         ({"method": "objprt"}, "objpert"),
         ({"split": {"coef": 1.0}}, "split= must name"),
-        ({"weights": "a"}, "takes no weights"),
+        ({"weights": "a"}, "cannot use weights"),
         ({"eps": 0}, "eps must be positive"),
         ({"delta": 0}, "delta"),
     ],

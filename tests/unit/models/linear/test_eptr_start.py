@@ -92,9 +92,9 @@ def test_only_ranges_can_have_no_reply(quiet, table):
     [
         ({"scoring": False}, "scoring=False was given"),
         ({"inference": False}, "inference=False asks for no intervals"),
-        ({"on_fail": "ridge"}, "on_fail= belongs to"),
-        ({"whiten": True}, "whiten= belongs to"),
-        ({"c0": 0.2}, "c0= belongs to"),
+        ({"on_fail": "ridge"}, "on_fail= applies to"),
+        ({"whiten": True}, "whiten= applies to"),
+        ({"c0": 0.2}, "c0= applies to"),
         ({"split": {"scale": 0.2, "bound": 0.2, "coef": 0.5, "variance": 0.1}}, "split= names"),
     ],
 )

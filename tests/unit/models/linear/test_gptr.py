@@ -104,7 +104,7 @@ def test_row_order_does_not_matter(table, bounds):
         ({"estimator": "map"}, "estimator"),
         ({"lam": -2.0}, "lam"),
         ({"floor": 0.5}, "floor"),
-        ({"weights": "a"}, "takes no weights"),
+        ({"weights": "a"}, "cannot use weights"),
     ],
 )
 def test_bad_input(change, match, table, bounds):

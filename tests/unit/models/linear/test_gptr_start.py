@@ -92,9 +92,9 @@ def test_bounds_and_draw_are_those_of_the_add_remove_run(n, eps):
     [
         ({"scoring": False}, "scoring=False was given"),
         ({"inference": False}, "inference=False asks for no intervals"),
-        ({"draws": 3}, "draws= belongs to"),
-        ({"lam": 5.0}, "lam= belongs to"),
-        ({"estimator": "score"}, "estimator= belongs to"),
+        ({"draws": 3}, "draws= applies to"),
+        ({"lam": 5.0}, "lam= applies to"),
+        ({"estimator": "score"}, "estimator= applies to"),
         ({"relation": "add-remove"}, "relation='replace'"),
     ],
 )

@@ -463,11 +463,11 @@ def test_the_box_is_the_minimum_inside_it(frame):
     ("theta", "message"),
     [
         ((2, 0), "the lower first"),
-        ((0, float("inf")), "two finite ends"),
-        ((0, 1, 2), "two finite ends"),
-        (3.0, "two finite ends"),
+        ((0, float("inf")), "two finite limits"),
+        ((0, 1, 2), "two finite limits"),
+        (3.0, "two finite limits"),
         ({"d": (0, 1)}, "not a coefficient; there are: Intercept, a"),
-        ({"a": 1}, "two finite ends"),
+        ({"a": 1}, "two finite limits"),
     ],
 )
 def test_a_box_that_is_none_is_refused_and_nothing_is_charged(frame, theta, message):

@@ -73,7 +73,7 @@ def test_nothing_is_measured_without_leave_rows_or_delta(n, options):
 
 @pytest.mark.parametrize("wrong", ["yes", 0.5, float("nan"), float("inf"), -2, None])
 def test_other_numbers_of_scales_are_refused(wrong):
-    with pytest.raises(RequestError, match="rescale takes True"):
+    with pytest.raises(RequestError, match="rescale must be True"):
         released(rescale=wrong)
 
 

@@ -359,7 +359,7 @@ def test_appending_is_charged(people, facts):
     with dp.Budget(5, 1e-5) as block:
         more.append(people(20, seed=3))
     assert len(block.charges) == 1
-    with pytest.raises(dp.errors.BudgetError, match=r"takes a dp\.Budget"):
+    with pytest.raises(dp.errors.BudgetError, match=r"must be a dp\.Budget"):
         rel.append(people(20, seed=4), budget=3)
     seeded = dp.Budget(10, 1e-5)
     with pytest.warns(NotPrivateWarning, match="the release is NOT PRIVATE"):

@@ -208,7 +208,7 @@ def test_refusals(wages):
             dp.dp_quantile(formula, wages, **arguments)
 
     schema = dp.Schema(wage=dp.Real(0, 100), g=dp.Levels(["a", "b"]))
-    refused("q= takes", q=2)
+    refused("q= must be", q=2)
     refused("q= is empty", q=[])
     refused("is not a number", "g", bounds=None, schema=schema)
     refused("quantiles by group", "wage ~ g", bounds=None, schema=schema)

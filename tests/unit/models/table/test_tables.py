@@ -210,9 +210,9 @@ def refused(match, formula="~ sex", **kw):
 def test_refusals():
     assert "cut(age, breaks=[...])" in refused("made of categories", "wage ~ age")
     refused("crosses a number", "~ wage * sex")
-    refused("by= takes", by=3)
+    refused("by= must be", by=3)
     refused("has its groups on the right", "wage ~ region", by="sex")
-    refused("quantiles= takes", "~ wage", quantiles=[1.5])
+    refused("quantiles= must be", "~ wage", quantiles=[1.5])
     refused("noise=", noise="cauchy")
     refused("for counts alone", "wage ~ sex", noise="geometric")
     refused(

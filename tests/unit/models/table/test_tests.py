@@ -155,7 +155,7 @@ def test_refusals(table):
 
     refused("Did you mean 'welch'", test="welsh")
     refused("does not go with", test="correlation")
-    refused("takes two groups", "y ~ h", test="t")
+    refused("needs two groups", "y ~ h", test="t")
     refused("two measurements", "y ~ 1", test="paired")
     refused("is not inside the range", "y ~ 1", mu0=12.0)
     refused("hypothesis of one mean", mu0=1.0)
@@ -166,4 +166,4 @@ def test_refusals(table):
     refused("is for tests by name", "~ y", test=lambda part: 0.5, mu0=1.0)
     refused("more than there are rows", "~ y", test=lambda part: 0.5, parts=5000)
     refused("numbers and", "~ y + x + g")
-    refused('a test takes "y ~ g"', "y ~ g * h")
+    refused('a test needs "y ~ g"', "y ~ g * h")
