@@ -202,7 +202,7 @@ def _sum(s: Sum, k: Any, people: bool) -> bool:
     count = k[0] if s.count_first else k[-1]
     x = k[1:] if s.count_first else k[:-1]
     if people and 0 <= count <= unit:
-        # the mean over a person's rows, missing ones too: no longer than the part that is not
+        # a person's mean over all rows, missing as 0: in the set times the share of complete rows
         inner = s.set.of if isinstance(s.set, ConvexHull) else s.set
         return (not count and not any(x)) or _in(inner, x, count, True)
     return count in (0, unit) and (_in(s.set, x, unit, people) if count else not any(x))

@@ -538,7 +538,7 @@ def _solve_independence(facts: Facts, design: Design, noisy: Array, n: int) -> S
 
 
 def _solve_correlation(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
-    """Test the correlation of two numeric variables against 0."""
+    """Test the correlation of two numeric variables against 0, and estimate it with its errors."""
     sd = pair_noise(facts.mu)
     V = sd**2
     sums = noisy.copy()
