@@ -648,8 +648,8 @@ CLIPPED_MEAN = Template(
 PEOPLE_MEAN = Template(
     "mean.people", _A,
     "Each person ({column}) counts once, by the mean of their complete rows",
-    "A person without a complete row does not count; the number of people who do is a private "
-    "release. Errors are those of people's means.",
+    "A person without a complete row does not count; the number of people who do is released "
+    "with noise. Errors are those of people's means.",
 )  # fmt: skip
 PURE_MEAN = Template(
     "mean.pure", _A, "The noise is Laplace noise (delta = 0)",

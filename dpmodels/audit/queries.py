@@ -194,7 +194,10 @@ def _in(of: Any, k: Any, steps: int, people: bool) -> bool:
 
 
 def _sum(s: Sum, k: Any, people: bool) -> bool:
-    """Return whether an integer vector k is an element of the set of a sum."""
+    """Return whether an integer vector k is an element of the set of a sum, its count included.
+
+    The count is a whole unit or 0; for people it may be a part of a unit.
+    """
     unit = round(1.0 / s.step)
     people = people or isinstance(s.set, ConvexHull)  # a weight too is a part of a row
     if not s.count > 0.0:

@@ -40,7 +40,7 @@ def no_ranges_note(names: Sequence[str]) -> Estimate:
 
 
 def is_seen(lost: float, sd: float) -> bool:
-    """Return whether a share of dropped rows is at least 5 % and above 3 of its noise sds."""
+    """Return whether a share of dropped rows is large, and clear of its noise (rules.py)."""
     return lost >= rules.EMPTY_SHARE and lost > rules.EMPTY_SDS * sd
 
 

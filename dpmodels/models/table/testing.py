@@ -179,7 +179,7 @@ class Facts:
     noise: TableNoise | None
     mu: float  # mu of the release
     null: tuple[float, ...] = ()  # Hypothesised mean, in the user's units; or shares
-    copies: int = 1  # Rows that may depend on each other (those of a person that are kept)
+    copies: int = 1  # Rows of a person that are kept, at most: factor on the sampling variance
 
 
 # -- Power of a test before a row is read: the test of the expected sums (``theory.md``, 3.5).
