@@ -23,8 +23,9 @@ _G, _I, _C, _A, _D = (
 NOT_PROVED = Template(
     "selection.not_proved", _G,
     "The guarantee of this choice is NOT PROVED: a run exceeded its budget",
-    "Calls of one run cost more than the run may spend, or protect against other neighbours. Do "
-    "not rely on the printed eps; give every candidate at most the (eps, delta) of one run.",
+    "Calls of one run (one fit of one candidate) cost more than the run may spend, or protect "
+    "against other neighbours. Do not rely on the printed eps; give every candidate at most the "
+    "(eps, delta) of one run.",
 )  # fmt: skip
 PUBLIC_COLUMNS = Template(
     "table.not_protected", _G,
@@ -325,7 +326,7 @@ DROPPED_UNITS = Template(
 RANGES_ESTIMATED = Template(
     "ranges.estimated", _C,
     "Ranges were estimated{cost}: {ranges}",
-    "Declaring known ranges (bounds= or schema=) saves this share.",
+    "Declaring known ranges (bounds= or schema=) costs no budget.",
 )  # fmt: skip
 MAJORITY = Template(
     "privacy.majority", _C,
@@ -374,13 +375,14 @@ TESTED_RIDGE = Template(
     "lowers it; method='ssp' has standard errors.",
 )  # fmt: skip
 EPTR_START = Template(
-    "eptr.start", _D, "The initial fit has the coefficients that ePTR released",
+    "eptr.start", _D,
+    "The initial fit has the coefficients of ePTR (efficient Propose-Test-Release)",
     "Newton steps follow, and estimates and errors are those of the last step. scoring=False gives "
     "ePTR alone, with the whole budget.",
 )  # fmt: skip
 EPTR_START_RIDGE = Template(
     "eptr.start_ridge", _D,
-    "The initial fit has the coefficients that ePTR released, with a ridge",
+    "The initial fit has the coefficients of ePTR (efficient Propose-Test-Release), with a ridge",
     "The released bound of the least eigenvalue was low. Newton steps remove the ridge again, and "
     "estimates and errors are those of the last step.",
 )  # fmt: skip
@@ -641,13 +643,13 @@ FREE_MOMENTS = Template(
 CLIPPED_MEAN = Template(
     "mean.rows", _A,
     "A row with a missing cell counts for none of the means",
-    "The number of complete rows is a private release.",
+    "The number of complete rows is released with noise.",
 )  # fmt: skip
 PEOPLE_MEAN = Template(
     "mean.people", _A,
     "Each person ({column}) counts once, by the mean of their complete rows",
-    "A person without a complete row does not count; the number of people who do is a private "
-    "release. Errors are those of people's means.",
+    "A person without a complete row does not count; the number of people who do is released "
+    "with noise. Errors are those of people's means.",
 )  # fmt: skip
 PURE_MEAN = Template(
     "mean.pure", _A, "The noise is Laplace noise (delta = 0)",
@@ -675,7 +677,7 @@ FIELLER = Template(
     "table.fieller", _A,
     "Means use Fieller intervals; very small groups show the interval only",
     "A mean is shown if the count is at least {sds:g} noise sds. Errors of standard deviations are "
-    "upper bounds (with histogram=, those of the released bins). Standard deviations of small "
+    "upper bounds (with histogram=, computed from the released bins). Standard deviations of small "
     "groups are overstated, because only those that exceed their noise are shown.",
 )  # fmt: skip
 WEIGHTED_TABLE = Template(
@@ -749,7 +751,7 @@ TREE_INTERVALS = Template(
 )  # fmt: skip
 MISSING_QUANTILES = Template(
     "quantiles.missing", _A,
-    "Missing values count for no quantile; their number is private",
+    "Missing values are left out of the quantiles; how many is not published",
     "If values are missing for a reason that depends on them, quantiles are biased.",
 )  # fmt: skip
 PUBLISHED_HAZARD = Template(

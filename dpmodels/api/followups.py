@@ -481,7 +481,10 @@ def _check_means(protection: dict[str, Any], design: Survey | None, quoted: str)
 
 
 def _check_budget(fit: Any, budget: Any, relation: str, unit: str | None) -> None:
-    """Refuse a budget that counts other units or neighbours than a follow-up of a fit protects."""
+    """Refuse a budget that counts other units or neighbours than a follow-up of a fit protects.
+
+    A follow-up under add-remove may also be charged to a budget by replace: it is converted.
+    """
     from dpmodels.privacy.budget import current_budget
 
     checked(budget, None)

@@ -194,7 +194,10 @@ def _in(of: Any, k: Any, steps: int, people: bool) -> bool:
 
 
 def _sum(s: Sum, k: Any, people: bool) -> bool:
-    """Return whether an integer vector k is an element of the set of a sum."""
+    """Return whether an integer vector k is an element of the set of a sum, its count included.
+
+    The count is a whole unit or 0; for people it may be a part of a unit.
+    """
     unit = round(1.0 / s.step)
     people = people or isinstance(s.set, ConvexHull)  # a weight too is a part of a row
     if not s.count > 0.0:
@@ -202,7 +205,7 @@ def _sum(s: Sum, k: Any, people: bool) -> bool:
     count = k[0] if s.count_first else k[-1]
     x = k[1:] if s.count_first else k[:-1]
     if people and 0 <= count <= unit:
-        # the mean over a person's rows, missing ones too: no longer than the part that is not
+        # a person's mean over all rows, missing as 0: in the set times the share of complete rows
         inner = s.set.of if isinstance(s.set, ConvexHull) else s.set
         return (not count and not any(x)) or _in(inner, x, count, True)
     return count in (0, unit) and (_in(s.set, x, unit, people) if count else not any(x))

@@ -221,9 +221,10 @@ class PairConstants:
 
 
 def pair_constants(detail: BayesDetail, smallest: float, norm: float, n: int) -> PairConstants:
-    """Return the constants of the fixed and the paper form at the smallest class count.
+    """Return the constants of the form "fixed" or "paper" at the smallest class count min N_k.
 
-    Tight: ``gamma = (min N_k - N0 + 1)_+``, ``N0 = ceil(c0 n)``,
+    R: bound ``norm`` on a row; v: weight of the class shares.
+    Fixed: ``gamma = (min N_k - N0 + 1)_+``, ``N0 = ceil(c0 n)``,
     ``alpha^2 = 4R^2/N0^2 + 4R^2/(N0+1)^2 + 2 v^2/n^2``. The class shares are scaled by v before
     the release and back after it, so that they do not get the noise of the means.
     Paper: ``gamma = (min N_k - c0 n - 1)_+``, ``alpha = sqrt(8 R^2/c0^2 + 8)/n``, v = 1.

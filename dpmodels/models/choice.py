@@ -373,7 +373,10 @@ def _back(
 
 
 def estimate(plan: Plan[Any], release: Release) -> Estimate:
-    """Map the last step to slopes and thresholds, or to log odds against the first level."""
+    """Map the last step to slopes and thresholds, or to log odds against the first level.
+
+    Log odds of levels with too few rows are marked not tested, with a note.
+    """
     design = release.design
     classes = _classes(plan.request, design)
     lost = None
@@ -394,7 +397,8 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     out = estimate_fit(
         plan, release, lambda _: {}, back=back, names=names, lost=lost, model_notes=notes
     )
-    if not release.reply or isinstance(classes, ProportionalOdds):  # whose thresholds hold
+    # A threshold compares all lower levels with all higher ones: a rare level does no harm.
+    if not release.reply or isinstance(classes, ProportionalOdds):
         return out
     few = _unseen_classes(release.detail.fits[0], plan.detail.rows)
     if not few.any():
@@ -409,7 +413,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
 
 
 def _unseen_classes(fit: Fitting, N: int) -> npt.NDArray[np.bool_]:
-    """Return the classes of which the first pass sees less than its own noise lets tell.
+    """Return the classes whose expected count is too small for the noise of the first pass.
 
     A row moves the sum of scores by C at most, whose noise is so many rows long; classes are as
     many as the last theta expects at the centre of the predictors. Released numbers alone.

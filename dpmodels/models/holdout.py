@@ -299,7 +299,7 @@ class Score(Result):
         return pd.DataFrame(rows, columns=["low", "high", "share", "std_error", "rows"])
 
     def table(self) -> Table:
-        """Return the table."""
+        """Return the printed table: metric, value, its errors and 95 % interval."""
         low, high = self.conf_int()
         (few,) = places([self.se if math.isfinite(self.se) else spread_of(low, high)], 4)
         numbers = (self.value, self.se, self.se_sampling, self.se_privacy, low, high)

@@ -178,8 +178,9 @@ def pointwise(points: Array, x: Array, h: float) -> Array:
 
 
 def lattice_error(m: int, ridge: float) -> float:
-    """Return by how much truncation can lengthen the change of ``L^{-1} (N, D)`` by one row.
+    """Return how much rounding to the lattice adds to the sensitivity of ``L^{-1} (N, D)``.
 
+    N, D: sums of the module docstring at m points; K: kernel matrix of the points.
     A row at m points is off by a vector in ``[0, 2^-44]^{2m}`` up to signs, two rows by at most
     ``2 sqrt(2m) 2^-44``; ``|L^{-1}| <= ridge^{-1/2}`` with ``L L' = K + ridge I``.
     """

@@ -314,7 +314,10 @@ def _corner_rows(rng: np.random.Generator, low: Array, high: Array, count: int) 
 
 
 def _table(rng: np.random.Generator, low: Array, high: Array, n: int) -> Array:
-    """Return a random table for the search: clustered, duplicated or missing rows are likely."""
+    """Return a random table to search for neighbours that violate the conditions of dp_eptr.
+
+    Clustered, duplicated or missing rows are likely.
+    """
     x = _corner_rows(rng, low, high, n)
     if rng.uniform() < 0.4:  # many equal rows: one of them can matter more than it seems
         x[: rng.integers(1, n + 1)] = x[0]

@@ -367,7 +367,7 @@ def register_curve(name: str, curve: Callable[..., float] | str) -> None:
 
 
 def _resolve(name: str, curves: dict[str, Any] = _CURVES) -> Callable[..., Any]:
-    """Return the registered curve of a name, importing its module if needed."""
+    """Return the curve (profile or RDP) registered under a name, importing its module if needed."""
     curve = curves.get(name)
     if curve is None:
         raise PrivacyBugError(

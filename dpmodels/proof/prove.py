@@ -554,14 +554,14 @@ def joint_sensitivity(
     scores : float
         ``(C / noise)^2``.
     people : bool
-        The parts of one person are not parallel: the sum of the parts' own
+        The parts of one person are not parallel: the norm of the parts' own bounds
         (``units.md``, 3).
 
     Notes
     -----
     With kappa = matrices / scores the squared reach under replace-one is
     ``scores max(4 + kappa, 2 kappa + 2 + 1/(2 kappa))`` (the second for kappa >= 1/2), never more
-    than the sum of the parts' own, ``4 scores + 2 matrices``; ``scores + matrices`` under
+    than the sum of the parts' own squares, ``4 scores + 2 matrices``; ``scores + matrices`` under
     add-remove (``scoring/theory.md``, 2.3).
     """
     if relation != "replace":

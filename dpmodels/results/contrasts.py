@@ -138,7 +138,7 @@ class Combinations(Result):
         return forest(self.tidy(), ax, **style)
 
     def table(self) -> Table:
-        """Return the table."""
+        """Return the printed table: effects, errors, intervals, P; with a link intervals alone."""
         low_name, high_name = inference.bound_names(self.level)
         few = places(self.sd, 4)
         biased = self.record.estimate.bias is not None and bool((self.bias > 0.0).any())

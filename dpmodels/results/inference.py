@@ -710,7 +710,7 @@ class AnovaTable(Result):
         return pd.DataFrame(rows, columns=["df", "chi2", "F", "p_value"], index=index)
 
     def table(self) -> Table:
-        """Return the table."""
+        """Return the printed table: df, chi2, F and P of each term."""
         rows = [
             Row((name, str(df), number(x, 4), number(x / df, 4), p_value(p)))
             for name, x, df, p in self.rows_

@@ -264,9 +264,9 @@ def hazards(
 
     All are against a unit whose columns are 0 (R centres at the means of the rows, which are
     private). Survival is ``exp(-H_0(t) e^{x'b})``, H_0 piecewise linear between the breaks, in the
-    row's stratum: a frame with one column per time; with ``interval=`` or ``se_fit=`` a row a row
-    of ``new`` and a time: ``time, fit, lwr, upr, se_fit``. Intervals are symmetric in ``log(-log
-    S)``, errors those of baseline and coefficients together.
+    row's stratum: a frame with one column per time; with ``interval=`` or ``se_fit=`` one row
+    per time for each row of ``new``: ``time, fit, lwr, upr, se_fit``. Intervals are symmetric in
+    ``log(-log S)``, errors those of baseline and coefficients together.
     """
     what = "link" if what == "mean" else what
     choice("what", {"link": "lp"}.get(what, what), ("lp", "risk", "survival"))

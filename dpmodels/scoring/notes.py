@@ -40,12 +40,15 @@ def no_ranges_note(names: Sequence[str]) -> Estimate:
 
 
 def is_seen(lost: float, sd: float) -> bool:
-    """Return whether a share of dropped rows is worth a note, and clear of its noise."""
+    """Return whether a share of dropped rows is large, and clear of its noise (rules.py)."""
     return lost >= rules.EMPTY_SHARE and lost > rules.EMPTY_SDS * sd
 
 
 def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[Note]:
-    """Return a note on the released share of dropped rows, if it exceeds its noise ``sd``."""
+    """Return a note on the released share of dropped rows, if it is worth one (`is_seen`).
+
+    ``sd``: noise of the share; ``shortened``: whether shrunk rows count as dropped.
+    """
     if not is_seen(lost, sd):
         return []
     return [

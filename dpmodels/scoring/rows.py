@@ -362,7 +362,7 @@ class _Worked(OfRows):
     def blocks(
         self, design: Design, *, windows: Windows = ALL_ROWS, coins: Coins | None = None
     ) -> Iterator[Array]:
-        """Yield one pass of blocks (see :meth:`dpmodels.sources.rows.Rows.blocks`)."""
+        """Yield the blocks of one reading (see :meth:`dpmodels.sources.rows.Rows.blocks`)."""
         return _worked(self.rows.blocks(design, windows=windows, coins=coins), self.working)
 
     def summed(self, design: Design, job: Job, **chosen: Any) -> Any:

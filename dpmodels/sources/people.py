@@ -315,7 +315,7 @@ class PeopleRows(OfRows):
     def people(
         self, design: Design, coins: Coins | None = None, height: int = WINDOW
     ) -> Iterator[BlockOfPeople]:
-        """Yield one pass of blocks of whole people, about ``height`` rows each.
+        """Yield blocks of whole people, about ``height`` rows each, of one reading.
 
         Rows without an id are nobody's and left out. A person of more rows is a separate block.
         With ``coins`` only the people that they choose, one coin a person.

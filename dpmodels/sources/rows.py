@@ -133,7 +133,7 @@ class OfRows:
     own_sums: bool = False
 
     def blocks_for(self, job: Any, design: Any, **chosen: Any) -> Iterator[Any]:
-        """Yield one pass of the blocks that a job reads."""
+        """Yield the blocks that a job reads, of one reading of the rows."""
         blocks: Iterator[Any] = self.blocks(design, **chosen)  # type: ignore[attr-defined]
         return blocks
 
@@ -361,13 +361,15 @@ class Rows(OfRows):
         windows: Windows = ALL_ROWS,
         coins: Coins | None = None,
     ) -> Iterator[Array]:
-        """Yield one pass of blocks ``(q, m)``, m <= height: a row per design column, response last.
+        """Yield the blocks ``(q, m)``, m <= height, of one reading of the rows.
+
+        A block has a row per design column, response last.
 
         Values are in the user's units and inside the known intervals; a row that must become a
         zero row has NaN in its last cell (in its first, without a response). The buffer is reused:
         use it before the next block. Blocks begin at multiples of ``height`` rows of the table (or
         of ``windows``) whatever its chunks, so every source gives the same ones. With ``coins``
-        only the rows that they choose.
+        only a random part of the rows (:class:`Coins`).
         """
         buffer = np.empty((design.q, height + ROW_PAD))
         partitions = self._partitions(design, height, windows, coins)
@@ -396,7 +398,7 @@ class Rows(OfRows):
         yield from _filled(parts, grid.fill, buffer, cells)
 
     def blocks_for(self, job: Any, design: Design, **chosen: Any) -> Iterator[Any]:
-        """Yield one pass of a job: filled blocks, or numbers and cells."""
+        """Yield the blocks of one reading for a job: filled blocks, or numbers and cells."""
         grid = getattr(job, "grid", None)
         if grid is not None:
             return self.cell_blocks(design, grid, **chosen)
@@ -405,7 +407,7 @@ class Rows(OfRows):
     def _partitions(
         self, design: Design, height: int, windows: Windows, coins: Coins | None = None
     ) -> Iterator[tuple[Mapping[str, Any], int, bool]]:
-        """Yield coerced cells of parts of blocks, and whether a block ends there: one pass."""
+        """Yield coerced cells of parts of blocks, and whether a block ends there: one reading."""
         kinds = design.kinds
         bar = self.next_pass(len(kinds))
         seen = 0
@@ -614,7 +616,7 @@ class Rows(OfRows):
         design: Design,
         indices: Sequence[int],
         keep: npt.NDArray[np.intp] | None,
-        draw: Callable[[int], npt.NDArray[np.uint8]] | None = None,  # of people with several rows
+        draw: Callable[[int], npt.NDArray[np.uint8]] | None = None,  # Secret bytes, for people
     ) -> Array:
         """Return design columns ``indices`` of all rows, or of the rows ``keep`` (sorted).
 

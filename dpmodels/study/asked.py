@@ -549,7 +549,10 @@ class _Reader:
     def pair(
         self, path: Keys, release: dict[str, Any], most: float, all_: float
     ) -> tuple[float, float]:
-        """Return the charge of a release; delta is in proportion to eps if it is not given."""
+        """Return (eps, delta) of a release; delta is in proportion to eps if it is not given.
+
+        most, all_: eps and delta of the budget.
+        """
         keys = [key for key in ("eps", "share", "delta") if key in release]
         if release.get("from"):
             if keys:

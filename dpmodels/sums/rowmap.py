@@ -478,10 +478,10 @@ _LAST_EXACT, _SAFE = 2.0**53, 1.0 + 2.0**-20
 
 
 class People(Protocol):
-    """Whatever yields passes of whole people."""
+    """Source that yields blocks of whole people, reading by reading."""
 
     def people(self, design: Design, coins: Coins | None = None) -> Iterable[BlockOfPeople]:
-        """Yield one pass of blocks of whole people."""
+        """Yield the blocks of whole people of one reading."""
         ...
 
 

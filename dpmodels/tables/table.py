@@ -127,7 +127,7 @@ class Shown(Written):
     __slots__ = ()
 
     def table(self) -> Table:
-        """Return the table."""
+        """Return the printed table of the result."""
         raise NotImplementedError
 
     def _shown(self) -> Shown:

@@ -463,7 +463,11 @@ def release_paper(plan: Plan[PaperDetail], ask: Ask) -> Release:
 
 
 def estimate_paper(plan: Plan[Any], release: Release) -> Estimate:
-    """Return ``s_B S^{-1/2} M^{-1} h``, as published."""
+    """Return ``s_B S^{-1/2} M^{-1} h``, as published (PMT, Algorithm 3).
+
+    S: public second moment; s_B: root mean square of the public response; M, h: released second
+    and cross moments.
+    """
     detail: PaperDetail = release.detail
     M, h = release.values["second_moments"], release.values["cross_moments"]
     theta = np.linalg.lstsq(M, h, rcond=None)[0]

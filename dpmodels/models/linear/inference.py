@@ -271,7 +271,11 @@ def _empty_note(facts: Report) -> list[Note]:
 
 
 def _weights_note(facts: Report, effective: float) -> list[Note]:
-    """Return a note on the weight that rows lost in all, and on its effect on the coefficients."""
+    """Return a note on the share of weight that rows lost by shrinking or as zero rows.
+
+    It says that coefficients can differ from least squares. There is no note with one stage, nor
+    where the share is small and the ball would not shrink a Gaussian row.
+    """
     lost = 1.0 - effective / facts.rows
     if len(facts.stages) < 2:
         return []

@@ -122,7 +122,7 @@ def largest_s_pair(hbar: float, eps: float, delta: float) -> float:
 
 
 def _largest(fits: Callable[[float], bool], top: float, steps: int = 45) -> float:
-    """Return the largest value in [0, top] that fits, by bisection."""
+    """Return the largest value in [0, top] that fits, by bisection; all smaller ones must fit."""
     if not fits(0.0):
         return 0.0
     lo, hi = 0.0, top

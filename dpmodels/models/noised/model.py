@@ -427,8 +427,9 @@ def sums_of(terms: Terms, x: Array, w: Array, *, second: bool) -> Sums:
 
 
 def second_model(model: Model, seed: int | np.random.Generator | None) -> Model:
-    """Return the data with SL(p D) added, as plain SL data (clear_prob = 0).
+    """Return the data with symmetric Laplace noise SL(p D) added, now without clear rows.
 
+    D: covariance of the noise, p: ``clear_prob`` (``theory.md``, Symbols), which is 0 afterwards.
     It is distributed as the clean data plus SL(D): the ZIL and SL parts add up.
     """
     p = model.clear_prob

@@ -80,7 +80,11 @@ class Objective:
         return self.loss.corrected(y, eta, q, piece.p, t, self.h, second)
 
     def _sums(self, theta: Array, t: float, second: bool) -> Sums:
-        """Return the sums of C and its derivatives over all rows and pieces."""
+        """Return the sums of the corrected loss C and its derivatives over all rows and pieces.
+
+        C: ``losses.py``, at t from 0 (naive loss) to 1 (full correction). A piece is one draw of
+        the data with its term of C. ``second``: whether second derivatives are summed too.
+        """
         q, dq = self.noise(theta)
         total = Sums.zero(self.p, len(dq), second=second)
         for piece in self.pieces:
@@ -107,7 +111,7 @@ class Objective:
         return float(self.n) if self.weights is None else float(self.weights.sum())
 
     def value(self, theta: Array, t: float = 1.0) -> float:
-        """Return L_t."""
+        """Return L_t, the mean of C over the rows."""
         return self.gradient(theta, t)[0]
 
     def gradient(self, theta: Array, t: float = 1.0) -> tuple[float, Array]:

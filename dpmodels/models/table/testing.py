@@ -179,7 +179,7 @@ class Facts:
     noise: TableNoise | None
     mu: float  # mu of the release
     null: tuple[float, ...] = ()  # Hypothesised mean, in the user's units; or shares
-    copies: int = 1  # Rows that may depend on each other (those of a person that are kept)
+    copies: int = 1  # Rows of a person that are kept, at most: factor on the sampling variance
 
 
 # -- Power of a test before a row is read: the test of the expected sums (``theory.md``, 3.5).
@@ -538,7 +538,7 @@ def _solve_independence(facts: Facts, design: Design, noisy: Array, n: int) -> S
 
 
 def _solve_correlation(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
-    """Test the correlation of two numeric variables against 0."""
+    """Test the correlation of two numeric variables against 0, and estimate it with its errors."""
     sd = pair_noise(facts.mu)
     V = sd**2
     sums = noisy.copy()

@@ -29,7 +29,7 @@ def test_not_private_stands_in_the_header_of_every_format(make_fit):
 def test_bought_ranges_are_printed(make_fit):
     text = " ".join(str(make_fit(bought=("alcohol", "pH")).summary()).split())
     assert "alcohol [8, 14], pH [2.75, 3.75]" in text
-    assert "Declaring known ranges (bounds= or schema=) saves this share." in " ".join(
+    assert "Declaring known ranges (bounds= or schema=) costs no budget." in " ".join(
         make_fit(bought=("alcohol", "pH")).notes
     )
     page = str(make_fit(bought=("alcohol", "pH"), reply=False, why="ranges").summary())

@@ -30,7 +30,7 @@ def test_the_default_ends_by_scores(quiet, table, bounds):
     truth = least_squares(frame)
     assert ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).all()
     assert fit.pvalues.notna().all()
-    assert any("initial fit has the coefficients that ePTR released" in note for note in fit.notes)
+    assert any("initial fit has the coefficients of ePTR" in note for note in fit.notes)
     assert fit.stats["ridge"] >= 0.0
 
 
