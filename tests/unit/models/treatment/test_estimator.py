@@ -363,7 +363,7 @@ def test_a_fit_is_saved_shown_and_drawn(tmp_path):
         ({"delta": 0}, RequestError, "delta"),
         ({"inference": False}, RequestError, "inference"),
         ({"relation": "add-remove"}, RequestError, "add-remove"),
-        ({"folds": 5}, DPModelsError, "by chance"),
+        ({"folds": 5}, DPModelsError, "at random"),
         ({"folds": ""}, RequestError, "folds"),
         ({"folds": "x1"}, DPModelsError, "x1"),
         ({"folds": "t"}, RequestError, "leave"),
