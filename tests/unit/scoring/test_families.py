@@ -441,7 +441,7 @@ def test_an_offset_has_no_null_deviance(noiseless, quiet):
     ("call", "said"),
     [
         (dict(family="gaussian"), "dp_ols"),
-        (dict(family="poisson", weights="w"), "whole rows"),
+        (dict(family="poisson", weights="w"), "counts every row once"),
         (dict(family="poisson", bounds={"x": (-1, 1)}), "declared response"),
     ],
 )
