@@ -232,9 +232,10 @@ class ClusterPlan:
     def blurred(self, p: int) -> float:
         """Return a bound on the variance that noisy totals bring into J, over the square of J.
 
-        Along one direction ``T_h^2/n_h`` has the noise ``2 T_h e/n_h``, of variance at most
-        ``4 sd^2 J_h/n_h``, as ``T_h^2 <= n_h J_h``. The sum over strata is at most 4 sd^2 J over
-        the smallest n_h above 1. J (of all strata together) is guessed: n times ``guess``.
+        To first order, in one direction, ``T_h^2/n_h`` has noise ``2 T_h e/n_h``, of variance
+        ``4 sd^2 J_h/n_h`` at most, as ``T_h^2 <= n_h J_h``. The sum over strata is at most
+        4 sd^2 J over the smallest n_h above 1. J (of all strata together) is guessed: n times
+        ``guess``.
         """
         radii = self.radii(p)
         least = min((k for k in self.frame.units if k > 1), default=0)

@@ -537,7 +537,8 @@ MIN_RELEASED_CLUSTERS = 60
 SEEN_CLUSTERS = 2.0
 #: Share of the stratum totals. [tried]
 TOTALS_SHARE = 0.02
-#: Stratum totals are used if their noise in J, over the guessed size of J, is at most this. [tried]
+#: Stratum totals are used if the variance of their noise in J, over the square of the guessed J,
+#: is at most this. [tried]
 TOTALS_NOISE = 0.15
 #: Number of labels that are collected before they are merged. [tried]
 WAITING_LABELS = 1 << 18
