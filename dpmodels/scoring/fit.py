@@ -292,8 +292,9 @@ def estimate_fit(
             np.full(len(T), wide or (most > rules.START_SPREAD and seen > rules.START_SPREAD_SEEN))
         )
         of_columns = back is None and names is None
-        other_flags = _more_flags(plan, release, parts[-1], terms, stopped, of_columns=of_columns)
-        flags.append({messages.NOT_CONVERGED: stopped, messages.ONE_GROUP: one_group, **other_flags})
+        own_flags = {messages.NOT_CONVERGED: stopped, messages.ONE_GROUP: one_group}
+        own_flags |= _more_flags(plan, release, parts[-1], terms, stopped, of_columns=of_columns)
+        flags.append(own_flags)
     gone = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[gone] = math.nan
