@@ -248,7 +248,7 @@ def test_one_group_has_no_test(data, fit):
         alone.survdiff()
     with pytest.raises(RequestError, match="two groups"):
         alone.difference([3])
-    with pytest.raises(RequestError, match="one of"):
+    with pytest.raises(RequestError, match="needs either"):
         fit.difference()
     with pytest.raises(RequestError, match="outside"):
         fit.at([13])
