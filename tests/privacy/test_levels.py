@@ -183,7 +183,7 @@ def test_another_spelling_of_a_missing_code_is_no_level():
 
 
 BAD = [
-    ({"columns": []}, "different columns"), ({"columns": ["g", "g"]}, "each once"), ({"columns": "h"}, "no column"),
+    ({"columns": []}, "different columns"), ({"columns": ["g", "g"]}, "different columns"), ({"columns": "h"}, "no column"),
     ({"delta": 0.0}, "delta"), ({"unit": "who"}, "no column"), ({"units": 3}, "unit="),
     ({"columns": "id", "unit": "id"}, "no levels"),
     ({"columns": "when"}, "date"),
