@@ -54,6 +54,11 @@ def family_of_request(request: Request) -> Family | None:
     return family_of(request["family"]) if request.verb == "dp_glm" else None
 
 
+def alpha_of_request(request: Request) -> float:
+    """Return the alpha of a negative binomial model, 1 if it is not given."""
+    return float(request.options.get("alpha") or 1.0)
+
+
 def mean_of_response(family: Family, y: Column, facts: Facts) -> float:
     """Return the mean of events or counts that a plan is told, or assumes."""
     return assumed_mean(family, y.interval) if facts.events is None else facts.events
@@ -62,8 +67,7 @@ def mean_of_response(family: Family, y: Column, facts: Facts) -> float:
 def error_of_row(request: Request, family: Family, y: Column, facts: Facts) -> float:
     """Return the error of a row about its linear predictor at the mean of the response."""
     link = LINKS[str(request.options.get("link") or family.link)]
-    alpha = float(request.options.get("alpha") or 1.0)
-    return family.error_at(mean_of_response(family, y, facts), link, alpha)
+    return family.error_at(mean_of_response(family, y, facts), link, alpha_of_request(request))
 
 
 def _row_information(request: Request, design: Design, facts: Facts) -> float:

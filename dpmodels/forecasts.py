@@ -6,6 +6,7 @@ Public numbers alone: a plan, and facts of the data that the user knows from els
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ import numpy as np
 
 from dpmodels.coefficient_forecasts import (
     Facts,
+    alpha_of_request,
     check_correlations,
     error_of_row,
     family_of_request,
@@ -301,12 +303,16 @@ class CoefficientError:
     expected: Expectation
 
     @property
-    def total(self) -> float:
-        """Expected error of the estimate: root of sampling^2, privacy^2 and squared bias."""
-        bias = self.expected.part * self.privacy * self.expected.bias
-        return math.sqrt(self.sampling**2 + self.privacy**2 + float(np.mean(bias**2)))
+    def bias(self) -> Array:
+        """Bias by clipping, of either sign, equally likely sizes."""
+        return np.asarray(self.expected.part * self.privacy * self.expected.bias)
 
     @property
+    def total(self) -> float:
+        """Expected error of the estimate: root of sampling^2, privacy^2 and squared bias."""
+        return math.sqrt(self.sampling**2 + self.privacy**2 + float(np.mean(self.bias**2)))
+
+    @functools.cached_property
     def half_widths(self) -> Array:
         """Half widths of the interval that a summary prints, equally likely."""
         from dpmodels.after.inference import critical_value
@@ -320,10 +326,9 @@ class CoefficientError:
         """Return the power of the test that a summary prints."""
         from scipy.special import ndtr
 
-        se, widths = math.hypot(self.sampling, self.privacy), self.half_widths
-        bias = self.expected.part * self.privacy * self.expected.bias
-        shifted = np.concatenate([effect - bias, effect + bias])  # of either sign
-        widths = np.concatenate([widths, widths])
+        se, bias = math.hypot(self.sampling, self.privacy), self.bias
+        shifted = np.concatenate([effect - bias, effect + bias])
+        widths = np.tile(self.half_widths, 2)
         return float(np.mean(ndtr((shifted - widths) / se) + ndtr((-shifted - widths) / se)))
 
 
@@ -400,8 +405,8 @@ def _tail_is_open(plan: Plan[Any]) -> bool:
 
 def _variance(plan: Plan[Any], family: Family, facts: Facts, y: Column) -> float:
     """Return the variance of the family at the mean of the response."""
-    alpha = float(plan.request.options.get("alpha") or 1.0)
-    return float(family.variance(np.array([mean_of_response(family, y, facts)]), alpha)[0])
+    mean, alpha = mean_of_response(family, y, facts), alpha_of_request(plan.request)
+    return float(family.variance(np.array([mean]), alpha)[0])
 
 
 def _tail_of_counts(plan: Plan[Any], family: Family, facts: Facts, y: Column) -> float:
@@ -460,9 +465,9 @@ def power(
             return _coefficient_error(make(v, by), name).power(abs(float(size)))
 
         error = _coefficient_error(plan, name)
-        now = at(n, eps)
-        low, high = (
-            error.power(abs(float(size)) * by) for by in (1.0 / POWER_RANGE[0], POWER_RANGE[1])
+        low, now, high = (
+            error.power(abs(float(size)) * by)
+            for by in (1.0 / POWER_RANGE[0], 1.0, POWER_RANGE[1])
         )
         sentence = (
             f"{name}: power {most}{now:.2f} ({low:.2f} to {high:.2f}) to find {size:g} at level "

@@ -19,7 +19,7 @@ from dpmodels.arrays import Array
 from dpmodels.scoring import rules
 from dpmodels.scoring.clip import Lengths, chosen_clip, first_clip, tail_of
 from dpmodels.scoring.intervals import stretch
-from dpmodels.scoring.models import Model, floored, roots
+from dpmodels.scoring.models import Model, floored, roots, scaled_up
 from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.scoring.passes import Released
 
@@ -94,7 +94,7 @@ def _learnt_scale(lengths: ScoreLengths, r: int) -> float:
         x = np.linspace(0.0, math.sqrt(rules.SCALE_CUT * square), 200)
         y = 2.0 * x * lengths.beyond(x, r)
         cut = float(np.sum((y[1:] + y[:-1]) * np.diff(x))) / 2.0
-        square = min(max(rules.SCALE_UPDATE * cut, 0.05), 5.0)
+        square = scaled_up(1.0, cut)
     return math.sqrt(square)
 
 
@@ -261,21 +261,26 @@ def of_units(
         total, error = (0.0, 0.0) if stops else released.overflow(clip)
         tail = Tail(0.0, total / N, error / N)
         clips.append(clip)
-        bias.append(_allowance("people", r, tail, per_clip * clip / N, leverage, few))
-    sampling = 1.0 / max(1.0 - rules.FORECAST_STRETCH * noise**2, 0.25)  # as of the privacy error
+        bias.append(_allowance(r, tail, per_clip * clip / N, leverage, few))
+    sampling = by_noisy_information(noise)  # as of the privacy error
     privacy = float(np.median(clips)) / (rules.FORECAST_CLIP * first)
     printed = np.exp(2.0 * rules.FORECAST_STRETCH * noise**2 * _normal_grid(len(bias)))
     return Expectation(sampling, privacy, printed, printed, np.array(bias), rules.BIAS_PART[1])
 
 
-def _allowance(kind: str, r: int, tail: Tail, sd: float, leverage: float, few: float) -> float:
-    """Return the allowance for bias of a coefficient over its privacy error.
+def by_noisy_information(noise: float) -> float:
+    """Return the factor of the errors of units for an information of this noise over its size."""
+    return 1.0 / max(1.0 - rules.FORECAST_STRETCH * noise**2, 0.25)
+
+
+def _allowance(r: int, tail: Tail, sd: float, leverage: float, few: float) -> float:
+    """Return the allowance for bias of a coefficient of units over its privacy error.
 
     ``sd``: noise sd of a score over n, of scores with root mean square length ``sqrt r``.
     """
     eye = np.eye(r)
     rule = Allowance(
-        kind, True, eye, eye, (1.0 - few) * eye, 0.0, 0.0, np.zeros(r), 1.0, sd, tail, leverage
+        "people", True, eye, eye, (1.0 - few) * eye, 0.0, 0.0, np.zeros(r), 1.0, sd, tail, leverage
     )
     return float(rule.bias(eye[:1])[0]) / sd
 

@@ -673,8 +673,8 @@ UNSURE_SHARE = 36.0
 #: Root mean square of the bias by clipping over the allowance for it: linear models, other models.
 #: [N 74]
 BIAS_PART = (0.4, 0.2)
-#: Printed errors over the errors of such rows, because real rows are less even: numbers, events. [N
-#: 74]
+#: Printed errors over the errors of such rows, because real rows are less even: numbers, events.
+#: [N 74]
 FORECAST_EXCESS = (1.09, 1.2)
 #: Largest spread of the log of residuals that a forecast assumes. [N 74]
 MAX_SPREAD = 0.9

@@ -23,7 +23,12 @@ from dpmodels.scoring import rules
 from dpmodels.scoring.clip import Lengths, chosen_clip, first_clip
 from dpmodels.scoring.clusters import PersonScores
 from dpmodels.scoring.coordinates import Coordinates, in_order
-from dpmodels.scoring.expected import Expectation, ScoreLengths, of_units
+from dpmodels.scoring.expected import (
+    Expectation,
+    ScoreLengths,
+    by_noisy_information,
+    of_units,
+)
 from dpmodels.scoring.intervals import infer_units
 from dpmodels.scoring.models import (
     Beginning,
@@ -417,9 +422,7 @@ class UnitEngine(ScoringEngine):
         mu = scoring.part(scoring.passes[-1]) * math.sqrt(shares.score)
         twice = sensitivity(Sum(Ball(p)), scoring.relation, "l2")
         noise = rules.FORECAST_CLIP * twice * first_clip(p, mu, scoring.n, p) / (mu * scoring.n)
-        noise /= max(
-            1.0 - rules.FORECAST_STRETCH * scoring.noise**2, 0.25
-        )  # of a noisy information
+        noise *= by_noisy_information(scoring.noise)
         return numbers, detail.errors(lambda *_: noise)
 
     def advice(self, scoring: UnitsPlan) -> tuple[str, ...]:
