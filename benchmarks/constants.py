@@ -32,38 +32,32 @@ import dpmodels as dp
 TABLE = Path(dp.__file__).parent / "scoring" / "constants.md"
 #: Evidence of numbers that are tried here: until they have been, and afterwards.
 TRIED = ("judgement", "tried")
+#: Families whose early passes release a scale, and all.
+EARLY = ("LINEAR", "OPENED", "MEANS")
+LAST = (*EARLY, "BOUNDED")
+
+
+def shares(families, **changed):
+    """Return the patch that changes shares of some families."""
+    told = ", ".join(f"{name}={value}" for name, value in changed.items())
+    return "; ".join(f"{one} = replace({one}, {told})" for one in families)
+
+
 #: name -> values or patches in place of half and double.
 VALUES = {
     "COLUMNS_OF_MEANS": (6, 20),
     "PassShares.score": (),  # with the information
     "PassShares.last_score": (),
-    "PassShares.information": tuple(
-        "; ".join(f"{one} = replace({one}, information={i}, score={s})" for one in ("LINEAR", "OPENED", "MEANS"))
-        for i, s in ((0.2, 0.76), (0.45, 0.51))
-    ),
-    "PassShares.ordinary": tuple(
-        "; ".join(f"{one} = replace({one}, ordinary={x})" for one in ("LINEAR", "OPENED", "MEANS", "BOUNDED"))
-        for x in (0.025, 0.1)
-    ),
-    "PassShares.last_information": tuple(
-        "; ".join(f"{one} = replace({one}, last_information={i}, last_score={s})"
-                  for one in ("LINEAR", "OPENED", "MEANS", "BOUNDED"))
-        for i, s in ((0.09, 0.77), (0.36, 0.5))
-    ),
-    "PassShares.meat": tuple(
-        "; ".join(f"{one} = replace({one}, meat={i}, last_score={s})" for one in ("LINEAR", "OPENED", "MEANS", "BOUNDED"))
-        for i, s in ((0.035, 0.715), (0.14, 0.61))
-    ),
-    "PassShares.histogram": tuple(
-        "; ".join(f"{one} = replace({one}, histogram={i}, last_score={s})"
-                  for one in ("LINEAR", "OPENED", "MEANS", "BOUNDED"))
-        for i, s in ((0.035, 0.715), (0.14, 0.61))
-    ),
-    "SCALE_SHARE": tuple(
-        "; ".join(f"{one} = replace({one}, scale={x}, score={0.7 - x})" for one in ("LINEAR", "OPENED", "MEANS"))
-        + f"; SCALE_SHARE = {x}"
-        for x in (0.02, 0.08)
-    ),
+    "PassShares.information": (shares(EARLY, information=0.2, score=0.76),
+                               shares(EARLY, information=0.45, score=0.51)),
+    "PassShares.ordinary": (shares(LAST, ordinary=0.025), shares(LAST, ordinary=0.1)),
+    "PassShares.last_information": (shares(LAST, last_information=0.09, last_score=0.77),
+                                    shares(LAST, last_information=0.36, last_score=0.5)),
+    "PassShares.meat": (shares(LAST, meat=0.035, last_score=0.715), shares(LAST, meat=0.14, last_score=0.61)),
+    "PassShares.histogram": (shares(LAST, histogram=0.035, last_score=0.715),
+                             shares(LAST, histogram=0.14, last_score=0.61)),
+    "SCALE_SHARE": (shares(EARLY, scale=0.02, score=0.68) + "; SCALE_SHARE = 0.02",
+                    shares(EARLY, scale=0.08, score=0.62) + "; SCALE_SHARE = 0.08"),
     "CLIP_POWER": (0.35, 0.55),
     "INFORMATION_POWER": (0.6, 0.8),
     "MAX_TAIL_PART": (0.5, 0.85),
@@ -85,7 +79,7 @@ VALUES = {
     "PILOT_PLACES": ((4, 8), (16, 32)),
     "CELLS": (32, 128),
     **dict.fromkeys(("OCTAVES", "OCTAVE_ZERO", "DISTANCE_OCTAVES", "BINS", "AT_CLIP", "WEIGHT_BINS"), ()),
-}
+}  # fmt: skip
 #: Tolerances and ends that are far from what they guard: a tenth and ten times.
 TENFOLD = {
     "ALIASED_PART", "UNIDENTIFIED_PART", "MIN_NARROWED_EIGENVALUE", "DEPENDENT_PART", "START_FLOOR",
