@@ -28,9 +28,14 @@ GROUPS = (
         "privacy/",
     ),
     (
+        "The wall",
+        "What a formula may see of a row, and the sets that clip, round and sum its result.",
+        "core/",
+    ),
+    (
         "From cells to integers",
         "Every row ends in its clip set, as a function of itself alone; sums are exact.",
-        "sums/ formula/program.py formula/reading.py formula/design.py "
+        "sums/ formula/program.py cells.py formula/reading.py formula/design.py "
         "formula/words.py formula/build.py survey.py",
     ),
     (
@@ -42,18 +47,17 @@ GROUPS = (
     (
         "Passes",
         "What one unit adds to a sum: an element of the set that the query names.",
-        "scoring/passes.py scoring/cells.py scoring/clusters.py "
+        "scoring/clusters.py "
         "models/weights.py models/table/weighted.py "
-        "scoring/coordinates.py scoring/scales.py "
-        "scoring/usable.py scoring/unit_passes.py scoring/unit_scales.py scoring/units.py "
+        "scoring/unit_passes.py scoring/unit_scales.py scoring/units.py "
         "models/survival/hazard.py models/choice.py models/panel.py "
-        "scoring/run.py scoring/rows.py models/bayes.py models/components.py "
+        "models/bayes.py models/components.py "
         "models/objpert.py models/holdout.py "
         "models/kernel.py models/linear/compared.py models/linear/opening.py "
         "models/linear/inference.py models/survival/table.py "
         "models/survival/cox.py models/survival/zph.py "
         "models/table/quantiles.py "
-        "models/table/layout.py models/table/testing.py models/table/nulls.py ranges.py levels.py "
+        "models/table/nulls.py ranges.py levels.py "
         "models/table/weighted_quantiles.py models/treatment/rows.py models/treatment/ate.py",
     ),
     (
@@ -63,7 +67,7 @@ GROUPS = (
         "models/selection.py models/newton.py "
         "models/glm.py "
         "models/linear/eptr.py models/linear/posterior.py models/linear/profile.py "
-        "models/mean.py "
+        "models/mean_ptr.py "
         "models/noised/table.py models/votes.py",
     ),
 )

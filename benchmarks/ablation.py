@@ -70,7 +70,6 @@ ITEMS = {
     "residual variance of start": ("skew,few,wide", "MIN_ERROR_PART = 0.0; START_SPREAD = inf"),
     "carried": ("wide,skew,few,factors", "intervals.Carried = lambda *a: None"),
     "reach of start": ("rare,factors", "REACH_OF_START = inf"),
-    "clip at public rows": ("rare,factors", "notes.reaching_events = lambda planned, *a: planned"),
     "radii of the box": ("robust,rare,factors", "pass_plan.PassPlan.within = lambda self, row, score: self"),
 }
 

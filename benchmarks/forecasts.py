@@ -153,6 +153,8 @@ def made(name, reps):
         known = {"sd": {**known["sd"], "y": 1.0}, "tail": 0.0}
     if mean is not None:
         known["events"] = mean
+    if rows > 1:  # rows of a person are as those of several
+        known |= {"within": ["x0", "x1"], "icc": 0.0}
     planned = {"formula": f"{response} ~ x0 + x1", "schema": SCHEMA, "n": n, "verb": f"dp_{verb}"}
     truth = SLOPES if kind == "cox" else np.r_[level, SLOPES]
     return {**planned, **options, **unit}, known, fits, truth

@@ -29,12 +29,13 @@ PAGES = {
     ),
     "Your own estimator": ("dp_eptr", "dp_gptr", "dp_select", "check_safety"),
     "Before the data": (
-        "plan", "describe", "Schema", "Real", "Count", "Binary", "Levels", "Ordered", "Date",
-        "register_rowwise", "PublicMoments", "Budget", "Study", "per_person", "read_csv",
+        "plan", "describe", "explain", "Schema", "Real", "Count", "Binary", "Levels", "Ordered",
+        "Date", "register_rowwise", "PublicMoments", "Budget", "Study", "per_person", "read_csv",
         "inspect_source", "dp_levels",
     ),
     "After a fit": (
-        "load", "anova", "etable", "modelsummary", "coef_plot", "tidy_style", "combine",
+        "load", "anova", "etable", "modelsummary", "coef_plot", "iplot", "tbl_merge",
+        "tbl_stack", "tidy_style", "combine", "meta", "pool",
     ),
     "Methods": ("methods", "register_method", "Method", "Backend", "Option"),
     "Threads and clusters": ("connect", "Elsewhere", "partial_sums"),
@@ -53,9 +54,11 @@ MORE_KINDS = ("Hazards", "Choice", "OrderedChoice", "Effects")
 BUILT_FROM = (
     "results.fit.Fit", "results.fit.Facts",
     *(f"results.capabilities.{name}" for name in ("Intervals", "Numbers", "JointTests")),
+    "results.statements.Statements", "results.joint.Equivalence",
     *(f"results.capabilities.{name}" for name in (
         "Means", "Predictions", "Updates", "NewReleases", "MomentAnalyses",
     )),
+    "attacker.Explanation",
     "tables.table.Written", "tables.table.Shown", "tables.table.Result", "tables.table.Table",
 )  # fmt: skip
 MADE = (
@@ -114,12 +117,20 @@ def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
         page.meta.setdefault("search", {"boost": weight})
     if where.startswith(("guides/", "coming/")) or where == "index.md":
         markdown = with_output(markdown)
-    return re.sub(
+    return bars_in_code(re.sub(
         r"^\{\{ results (\w+)(?: (.+?))? \}\}$",
         lambda found: kept(found.group(1), found.group(2)),
         markdown,
         flags=re.MULTILINE,
-    )
+    ))  # fmt: skip
+
+
+def bars_in_code(markdown: str) -> str:
+    """Return a page whose code has bars for escaped bars.
+
+    GitHub needs the backslash in the cells of a table; the site would print it.
+    """
+    return re.sub(r"(?<!`)`[^`\n]+`", lambda code: code[0].replace(r"\|", "|"), markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:

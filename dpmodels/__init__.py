@@ -84,6 +84,12 @@ _EXPORTS = {
     "describe": "dpmodels.formula",
     "register_rowwise": "dpmodels.formula",
     "show_versions": "dpmodels.api.call",
+    "explain": "dpmodels.gain",
+    "meta": "dpmodels.results.meta",
+    "pool": "dpmodels.api.pool",
+    "iplot": "dpmodels.results.event_study",
+    "tbl_merge": "dpmodels.results.merged",
+    "tbl_stack": "dpmodels.results.merged",
 }
 #: Names of verbs in other packages.
 _MEANT_VERBS = {

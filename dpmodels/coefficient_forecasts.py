@@ -46,7 +46,10 @@ class Facts:
     correlations: Mapping[tuple[str, str], float] = field(default_factory=dict)
     # Share of rows with residuals beyond four standard deviations, or None if it is not known
     tail: float | None = None
-    rows: float = 1.0  # Rows of a person, which are taken to differ as those of several people do
+    rows: float = 1.0  # Rows of a person
+    # Columns that vary within people; the others are constant there
+    within: frozenset[str] = frozenset()
+    icc: float | None = None  # Correlation of two residuals of a person, or None if not known
 
 
 def family_of_request(request: Request) -> Family | None:
@@ -68,6 +71,13 @@ def error_of_row(request: Request, family: Family, y: Column, facts: Facts) -> f
     """Return the error of a row about its linear predictor at the mean of the response."""
     link = LINKS[str(request.options.get("link") or family.link)]
     return family.error_at(mean_of_response(family, y, facts), link, alpha_of_request(request))
+
+
+def error_of_quantile(tau: float) -> float:
+    """Return the asymptotic error of a quantile of normal values, times root n over their sd."""
+    from scipy.stats import norm
+
+    return math.sqrt(tau * (1.0 - tau)) / float(norm.pdf(norm.ppf(tau)))
 
 
 def _row_information(request: Request, design: Design, facts: Facts) -> float:
@@ -106,15 +116,47 @@ def level_shares(design: Design, sds: Mapping[str, float]) -> dict[str, float]:
     return shares
 
 
+def rare_bases(design: Design, sds: Mapping[str, float]) -> tuple[str, ...]:
+    """Return one sentence per factor whose base level few rows have, by the sds of its levels.
+
+    Said where the errors of contrasts with another level are a third, as of a fit
+    (``results/contrasts.py``); only of factors whose levels all have an sd.
+    """
+    sentences = []
+    for term in dict.fromkeys(c.term for c in design.columns if c.kind == "dummy"):
+        names = [c.name for c in design.columns if c.term == term and c.kind == "dummy"]
+        factor = term[2:-1] if term.startswith("C(") else term
+        if len(names) < 2 or "(" in factor or "," in factor or not sds.keys() >= {*names}:
+            continue
+        shares = {name: rarer_share(sds[name]) for name in names}
+        base_share, (best, largest) = (
+            1.0 - sum(shares.values()),
+            max(shares.items(), key=lambda p: p[1]),
+        )
+        typical = sorted(shares.values())[len(names) // 2]
+        with_base, with_best = (
+            1.0 / max(base_share, 1e-9) + 1.0 / typical,
+            1.0 / largest + 1.0 / typical,
+        )
+        if base_share < 0.0 or with_base <= 9.0 * with_best:
+            continue
+        level = best.partition("[T.")[2].rstrip("]")
+        sentences.append(
+            f"contrasts of {factor} are with its first level, which has {base_share:.2g} of the "
+            f"rows by sd=: their errors are about {math.sqrt(with_base / with_best):.0f} times as "
+            f"large as with {level!r}. Type C({factor}, Treatment({level!r})), or fit.relevel "
+            "afterwards"
+        )
+    return tuple(sentences)
+
+
 def variance_inflation(
     design: Design, correlations: Mapping[tuple[str, str], float]
 ) -> dict[str, float]:
     """Return 1/(1 - R^2) of each number on the others, at these correlations (else 0)."""
     names = _numeric_names(design)
     inverse = np.linalg.inv(correlation_matrix(names, correlations)) if correlations else None
-    return {
-        name: 1.0 if inverse is None else float(inverse[j, j]) for j, name in enumerate(names)
-    }
+    return {name: 1.0 if inverse is None else float(inverse[j, j]) for j, name in enumerate(names)}
 
 
 def correlation_matrix(

@@ -16,6 +16,7 @@ from dpmodels import _testing
 from dpmodels.errors import (
     BudgetError,
     ClusterError,
+    DamagedFileError,
     LedgerWarning,
     NotPrivateWarning,
     PrivacyBugError,
@@ -185,12 +186,10 @@ def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: st
             )
         )
     tell(*map(UtilityWarning, plan.advice))
-    if budget is None:
-        from dpmodels.privacy.budget import current_budget
+    from dpmodels.privacy.budget import charge_call
 
-        budget = current_budget()
     run = Run(guarantee.inner or guarantee.steps, noise)
-    ledger = None if budget is None else (budget, budget.charge(label, guarantee))
+    ledger = charge_call(budget, label, guarantee)
     return Opened(plan, guarantee, [run], ledger)
 
 
@@ -302,10 +301,8 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
     kind: type[SourceError]
     try:
         output = guarded(lambda: stage(door.plan, Ask(rows, run, door.guarantee.relation)))
-    except ClusterError as error:
-        kind, lost = ClusterError, error.args[0]
     except SourceError as error:
-        kind, lost = SourceError, error.args[0]
+        kind, lost = type(error), error.args[0]
     else:
         # whether there is a reply is released: public
         first = output[0] if isinstance(output, tuple) and output else output
@@ -330,7 +327,10 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
             rows.close()
     if kind is ClusterError:
         raise ClusterError(f"{lost}. {door.stopped(run.untouched)}")
-    raise SourceError(f"{lost}. {door.charged}")
+    if kind is DamagedFileError and door.close(run) is not None:
+        # a fact of the file that no cell decides, found too where rows are counted, at no charge
+        raise kind(f"{lost}. What was not drawn went back to the budget")
+    raise kind(f"{lost}. {door.charged}")
 
 
 def run_stage(

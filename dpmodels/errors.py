@@ -21,6 +21,7 @@ __all__ = [
     "DPModelsError",
     "DPModelsWarning",
     "DamagedError",
+    "DamagedFileError",
     "FormulaError",
     "FormulaPrivacyError",
     "LedgerWarning",
@@ -111,6 +112,10 @@ class SchemaNeededError(SchemaError):
 
 class SourceError(DPModelsError, ValueError):
     """The data object cannot be used as a source of rows (decided without reading a cell)."""
+
+
+class DamagedFileError(SourceError):
+    """A compressed file is damaged or cut short, as anybody finds who unpacks it."""
 
 
 class ClusterError(SourceError):

@@ -34,7 +34,7 @@ class Link:
 def _logistic(eta: Array) -> Array:
     from scipy.special import expit
 
-    return np.asarray(expit(eta))
+    return expit(eta)
 
 
 def _logistic_slope(eta: Array) -> Array:
@@ -45,11 +45,11 @@ def _logistic_slope(eta: Array) -> Array:
 def _normal(eta: Array) -> Array:
     from scipy.special import ndtr
 
-    return np.asarray(ndtr(eta))
+    return ndtr(eta)
 
 
 def _normal_density(eta: Array) -> Array:
-    return np.asarray(np.exp(-0.5 * eta * eta) / math.sqrt(2.0 * math.pi))
+    return np.exp(-0.5 * eta * eta) / math.sqrt(2.0 * math.pi)
 
 
 def _normal_quantile(mean: float) -> float:
@@ -80,17 +80,17 @@ LINKS: dict[str, Link] = {
 
 
 def _share(y: Array) -> npt.NDArray[np.bool_]:
-    return np.asarray((y >= 0.0) & (y <= 1.0))
+    return (y >= 0.0) & (y <= 1.0)
 
 
 def _from_zero(y: Array) -> npt.NDArray[np.bool_]:
-    return np.asarray((y >= 0.0) & np.isfinite(y))
+    return (y >= 0.0) & np.isfinite(y)
 
 
 def _xlogx(y: Array) -> Array:
     from scipy.special import xlogy
 
-    return np.asarray(xlogy(y, y))
+    return xlogy(y, y)
 
 
 def _phi_of_counts(y: Array, alpha: float) -> Array:

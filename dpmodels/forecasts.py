@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from dpmodels.coefficient_forecasts import (
     Facts,
     alpha_of_request,
     check_correlations,
+    error_of_quantile,
     error_of_row,
     family_of_request,
     level_shares,
@@ -29,6 +30,8 @@ from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import EVENTS_OF_SURVIVAL
 from dpmodels.planning import SPREAD, Plan, Replanning, spreads
 from dpmodels.scoring.expected import Expectation, ScoreLengths, part_of_level, spread_of_tail
+from dpmodels.scoring.models import Quantile
+from dpmodels.tables.pictures import line_styles, outside_legend, plain_log_axis
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from dpmodels.arrays import Array
     from dpmodels.families import Family
     from dpmodels.formula.design import Column
+    from dpmodels.records import Request
 
 
 # -- What n or what eps would reach a wanted error, or a power: planning by planning again
@@ -115,8 +119,9 @@ def error_advice(
 
 
 def checked_facts(
-    plan: Plan[Any], sd: Any, corr: Any, events: Any, tail: Any, rows: float | None
-) -> Facts:
+    plan: Plan[Any], sd: Any, corr: Any, events: Any, tail: Any, within: Any, icc: Any,
+    rows: float | None,
+) -> Facts:  # fmt: skip
     """Return the typed facts, or refuse them."""
     response = "" if plan.design.response is None else plan.design.response.name
     names = [*(name for name in plan.design.names if name != "Intercept"), response]
@@ -129,7 +134,45 @@ def checked_facts(
             f"corr= cannot be combined with method={plan.request.method.name!r}, which expects "
             "errors for uncorrelated columns. Drop corr=."
         )
-    return Facts(sds, mean, correlations, share, 1.0 if rows is None else float(rows))
+    if rows is None:
+        person = plan.request.unit
+        rows = 1.0 if person is None or not of_effects(plan.request) else person.rows
+    varies = frozenset[str]() if within is None else _checked_within(plan, within)
+    correlation = None if icc is None else _checked_icc(plan, icc)
+    return Facts(sds, mean, correlations, share, float(rows), varies, correlation)
+
+
+def _checked_icc(plan: Plan[Any], icc: Any) -> float:
+    if plan.request.unit is None or of_effects(plan.request):
+        raise RequestError(
+            "icc= is the correlation of two residuals of a person: it needs unit=, and a model "
+            "without effects of people"
+        )
+    number = isinstance(icc, (int, float)) and not isinstance(icc, bool)
+    if not number or not 0.0 <= icc <= 1.0:
+        raise RequestError(
+            f"icc= must be a correlation from 0 to 1, as in icc=0.4, got {shown(icc)}"
+        )
+    return float(icc)
+
+
+def _checked_within(plan: Plan[Any], within: Any) -> frozenset[str]:
+    """Return the columns of the terms and columns that vary within people, or refuse them."""
+    if plan.request.unit is None:
+        raise RequestError("within= names columns that vary within people, and needs unit=")
+    columns = [c for c in plan.design.columns if c.kind != "intercept"]
+    names = list(dict.fromkeys([*(c.term for c in columns), *(c.name for c in columns)]))
+    within = [within] if isinstance(within, str) else within
+    if not isinstance(within, Iterable) or isinstance(within, Mapping):
+        raise RequestError(f"within= must be a list of columns, within=[{names[0]!r}]")
+    chosen = list(within)
+    for name in chosen:
+        if name not in names:
+            raise RequestError(
+                f"within= names {shown(name)}, which is not a predictor of this design."
+                f"{did_you_mean(str(name), names)} Predictors: {', '.join(names)}"
+            )
+    return frozenset(c.name for c in columns if c.term in chosen or c.name in chosen)
 
 
 def _checked_events(plan: Plan[Any], events: Any) -> float:
@@ -167,15 +210,33 @@ def _checked_tail(plan: Plan[Any], tail: Any) -> float:
 def _has_tail(plan: Plan[Any]) -> bool:
     """Return whether scores are as long as residuals: not of events, quantiles or survival."""
     family = family_of_request(plan.request)
-    return plan.request.verb == "dp_ols" or (family is not None and not family.is_event)
+    linear = plan.request.verb in ("dp_ols", "dp_feols")
+    return linear or (family is not None and not family.is_event)
 
 
-def unit_error(plan: Plan[Any], facts: Facts) -> float | None:
+def _place(plan: Plan[Any], name: str) -> tuple[int, str]:
+    """Return the model of a coefficient, among those of the call, and its column."""
+    for i, chain in enumerate(getattr(plan.detail, "chains", ())):
+        for column, label in zip(plan.design.names, chain.named(plan.design.names), strict=True):
+            if label == name:
+                return i, column
+    return 0, name
+
+
+def _quantile(plan: Plan[Any], model: int) -> float | None:
+    """Return the quantile of a model of a call, or None for other models."""
+    chains = getattr(getattr(plan.detail, "model", None), "chains", ())
+    score = chains[model].score if chains else None
+    return score.tau if isinstance(score, Quantile) else None
+
+
+def unit_error(plan: Plan[Any], facts: Facts, model: int = 0) -> float | None:
     """Return the sampling error of a coefficient times root n, of a column of sd 1, or None.
 
-    Of least squares the residual sd. Of a generalised linear model ``V^1/2 / (dmu/deta)`` at the
-    mean of the response, V the variance of the family or the square of ``sd=`` of the response;
-    of hazards ``1 / root(share of events)``. Of several rows a person, over their root.
+    Of least squares the residual sd, of quantiles that of normal residuals. Of a generalised
+    linear model ``V^1/2 / (dmu/deta)`` at the mean of the response, V the variance of the family
+    or the square of ``sd=`` of the response; of hazards ``1 / root(share of events)``. Of people
+    as if each had one row.
     """
     if plan.request.verb == "dp_coxph":  # episodes of a person have one event
         return (EVENTS_OF_SURVIVAL if facts.events is None else facts.events) ** -0.5
@@ -184,11 +245,59 @@ def unit_error(plan: Plan[Any], facts: Facts) -> float | None:
         return None
     if family is None or family.link == "identity":
         error = facts.sd.get(y.name, assumed_sds(plan).get(y.name))
+        tau = _quantile(plan, model)
+        error = error if error is None or tau is None else error * error_of_quantile(tau)
     elif y.interval is None and facts.events is None:
         error = None
     else:
         error = _error_of_mean(plan, family, facts, y)
-    return None if error is None else error / math.sqrt(facts.rows)
+    return error
+
+
+#: Correlation of two residuals of a person that a plan assumes without ``icc=``.
+_OWN_CORRELATION = 0.45
+#: Part of it that scores have: a column that is called constant varies a little within people.
+_CONSTANT_PART = 0.75
+#: The same of the differences from a person's mean, of which those of near rows are alike.
+_OWN_CORRELATION_OF_EFFECTS = 0.1
+#: Assumed sd within people over that of all rows, where the effects of people are removed.
+_WITHIN_PART = 0.5
+
+
+def mean_correlation(plan: Plan[Any], facts: Facts) -> float:
+    """Return how the rows of a person correlate in a score, over its columns."""
+    if of_effects(plan.request):
+        return _OWN_CORRELATION_OF_EFFECTS
+    return _own_correlation(facts) * (1.0 - len(facts.within) / plan.design.p)
+
+
+def _own_correlation(facts: Facts) -> float:
+    return _CONSTANT_PART * (_OWN_CORRELATION if facts.icc is None else facts.icc)
+
+
+def people_factor(plan: Plan[Any], facts: Facts, name: str | None = None) -> float:
+    """Return the variance of a coefficient of people over that of people with one row each.
+
+    Of rows that are independent 1/k, k the rows of a person; of a column that is constant within
+    people ``(1 + (k - 1) rho)/k``. ``name``: None for the mean over columns, of which scores, and
+    so their noise, are made.
+    """
+    k = facts.rows
+    if plan.design.survival is not None:  # episodes of a person have one event, unless icc= says so
+        return 1.0 if facts.icc is None else 1.0 + (k - 1.0) * facts.icc
+    if k <= 1.0:
+        return 1.0
+    if of_effects(plan.request):
+        return (1.0 + (k - 1.0) * _OWN_CORRELATION_OF_EFFECTS) / (k - 1.0)
+    rho = mean_correlation(plan, facts)
+    if name is not None:
+        rho = 0.0 if name in facts.within else _own_correlation(facts)
+    return (1.0 + (k - 1.0) * rho) / k
+
+
+def of_effects(request: Request) -> bool:
+    """Return whether a call removes the effects of people: its sds are those within people."""
+    return request.verb == "dp_feols" and request.options.get("re") is None
 
 
 def _error_of_mean(plan: Plan[Any], family: Family, facts: Facts, y: Column) -> float:
@@ -216,8 +325,11 @@ def assumed_sds(plan: Plan[Any]) -> dict[str, float]:
     }
     y = design.response
     if y is not None and y.interval is not None:
-        model = getattr(plan.detail, "model", None) if plan.request.verb == "dp_ols" else None
+        linear = plan.request.verb in ("dp_ols", "dp_feols")
+        model = getattr(plan.detail, "model", None) if linear else None
         out[y.name] = getattr(model, "guess", SPREAD) / 2.0 * (y.interval[1] - y.interval[0])
+    if of_effects(plan.request):
+        return {name: _WITHIN_PART * sd for name, sd in out.items()}
     return out
 
 
@@ -229,18 +341,44 @@ def errors_as(plan: Plan[Any], facts: Facts) -> dict[str, float]:
     """
     if _takes_variances(plan):
         return dict(plan.expected_se)  # of these already
-    assumed, ratio = assumed_sds(plan), 1.0
-    if hasattr(plan.detail, "model"):
-        error_of_facts, assumed_error = unit_error(plan, facts), unit_error(plan, Facts())
-        if error_of_facts is not None and assumed_error:
-            ratio = error_of_facts / assumed_error
-        ratio *= _expectation(plan, facts).privacy
+    assumed, out = assumed_sds(plan), dict[str, float]()
     factors = variance_inflation(plan.design, facts.correlations)
-    return {
-        name: error * ratio * math.sqrt(factors.get(name, 1.0))
-        * (assumed[name] / facts.sd.get(name, assumed[name]) if name in assumed else 1.0)
-        for name, error in plan.expected_se.items()
-    }  # fmt: skip
+    models = getattr(plan.detail, "chains", ()) if hasattr(plan.detail, "engine") else ()
+    ratios = [_error_ratio(plan, facts, i) for i in range(len(models))] or [1.0]
+    for name, error in plan.expected_se.items():
+        model, column = _place(plan, name)
+        narrow = (
+            assumed[column] / facts.sd.get(column, assumed[column]) if column in assumed else 1.0
+        )
+        out[name] = error * ratios[model] * math.sqrt(factors.get(column, 1.0)) * narrow
+    return out
+
+
+def _error_ratio(plan: Plan[Any], facts: Facts, model: int) -> float:
+    """Return the privacy error of a model by these facts over that of a plan without facts."""
+    ratio, of_facts = 1.0, unit_error(plan, facts, model)
+    assumed = unit_error(plan, Facts(), model)
+    if of_facts is not None and assumed:
+        ratio = of_facts / assumed
+    ratio *= math.sqrt(people_factor(plan, facts)) * _expectation(plan, facts, model=model).privacy
+    return ratio * _longest_rows(plan, model)
+
+
+def _longest_rows(plan: Plan[Any], model: int) -> float:
+    """Return the planned noise of quantiles over that of a plan without facts.
+
+    Such a plan takes the clip for no longer than the longest score at the assumed spreads; rows
+    of real columns are longer.
+    """
+    if _quantile(plan, model) is None or plan.detail.people:
+        return 1.0
+    scoring = plan.detail.scoring(plan.design.p, plan.request.relation)
+    name = plan.detail.chains[model].named(plan.design.names)[-1]
+    sd, error = assumed_sds(plan).get(plan.design.names[-1]), unit_error(plan, Facts(), model)
+    expected = plan.expected_se.get(name)
+    if sd is None or error is None or not expected:
+        return 1.0
+    return float(scoring.passes[-1].noise.score / scoring.n * error / sd / expected)
 
 
 def errors_by(
@@ -335,28 +473,32 @@ class CoefficientError:
 def _coefficient_error(plan: Plan[Any], name: str) -> CoefficientError:
     """Return the expected errors of a coefficient."""
     facts = plan.facts
-    assumed = assumed_sds(plan).get(name)
+    model, column = _place(plan, name)
+    assumed = assumed_sds(plan).get(column)
     if assumed is None:
         raise RequestError(f"power needs the declared range of {name!r}")
     rows = plan.people or plan.n
     if rows is None:
         raise RequestError("power needs a public number of rows: relation='replace'")
-    error = unit_error(plan, facts)
+    error = unit_error(plan, facts, model)
     if error is None:
         y = plan.design.response
         raise RequestError(
             f"power needs the declared range of {'the response' if y is None else repr(y.name)}, "
             "or sd="
         )
-    x = float(facts.sd.get(name, assumed))
-    error *= math.sqrt(variance_inflation(plan.design, facts.correlations).get(name, 1.0))
-    expected = _expectation(plan, facts, name)
+    x = float(facts.sd.get(column, assumed))
+    error *= math.sqrt(variance_inflation(plan.design, facts.correlations).get(column, 1.0))
+    expected = _expectation(plan, facts, column, model)
+    error *= math.sqrt(people_factor(plan, facts, column))
     sampling = expected.sampling * error / (x * math.sqrt(rows))
     privacy = plan.expected_se.get(name, math.inf)
     return CoefficientError(sampling, privacy, plan.request.level, expected)
 
 
-def _expectation(plan: Plan[Any], facts: Facts, name: str | None = None) -> Expectation:
+def _expectation(
+    plan: Plan[Any], facts: Facts, name: str | None = None, model: int = 0
+) -> Expectation:
     """Return the expected inference of a coefficient, or of a typical one.
 
     Of a fit by moments its errors are those of its plan, and it has no allowance for bias.
@@ -367,7 +509,10 @@ def _expectation(plan: Plan[Any], facts: Facts, name: str | None = None) -> Expe
     share = None if name is None else _share_of_level(plan, facts, name)
     few = part_of_level(0.5 if share is None else share, scoring.p)
     stops = plan.design.survival is not None
-    expected: Expectation = scoring.expected(_score_lengths(plan, facts), few, stops=stops)
+    if model:  # the expectation is that of the first
+        scoring = replace(scoring, chains=(scoring.chains[model], *scoring.chains[:model]))
+    lengths = _score_lengths(plan, facts, model)
+    expected: Expectation = scoring.expected(lengths, few, stops=stops)
     return expected
 
 
@@ -379,18 +524,23 @@ def _share_of_level(plan: Plan[Any], facts: Facts, name: str) -> float | None:
     return shares.get(name)
 
 
-def _score_lengths(plan: Plan[Any], facts: Facts) -> ScoreLengths:
+def _score_lengths(plan: Plan[Any], facts: Facts, model: int = 0) -> ScoreLengths:
     """Return the distribution of score lengths by the facts: normal residuals without a tail."""
     family, y = family_of_request(plan.request), plan.design.response
     if plan.design.survival is not None or y is None:
         return ScoreLengths()
+    rho = mean_correlation(plan, facts)
+    tau = _quantile(plan, model)
+    if tau is not None and not plan.detail.people:  # a residual above the fit is an event
+        return ScoreLengths(events=1.0 - tau)
     if family is not None and family.is_event:
         events = mean_of_response(family, y, facts)
-        return ScoreLengths(rows=facts.rows, events=events)
+        return ScoreLengths(rows=facts.rows, rho=rho, events=events)
     share = facts.tail
     if share is None and family is not None and family.counts:
         share = _tail_of_counts(plan, family, facts, y)
-    return ScoreLengths(spread_of_tail(share or 0.0, _TAIL_SDS), facts.rows)
+        rho = 1.0  # a long tail of counts is that of people
+    return ScoreLengths(spread_of_tail(share or 0.0, _TAIL_SDS), facts.rows, rho)
 
 
 def _tail_is_open(plan: Plan[Any]) -> bool:
@@ -466,8 +616,7 @@ def power(
 
         error = _coefficient_error(plan, name)
         low, now, high = (
-            error.power(abs(float(size)) * by)
-            for by in (1.0 / POWER_RANGE[0], 1.0, POWER_RANGE[1])
+            error.power(abs(float(size)) * by) for by in (1.0 / POWER_RANGE[0], 1.0, POWER_RANGE[1])
         )
         sentence = (
             f"{name}: power {most}{now:.2f} ({low:.2f} to {high:.2f}) to find {size:g} at level "
@@ -500,12 +649,21 @@ def power(
             "range many times too long costs most of the power"
         )
     if plan.request.unit is not None:
-        out.append(
-            f"power: for people of {plan.facts.rows:g} row(s) each (rows_per_unit=) that differ as "
-            "much within as between people. A column that is constant within people has the power "
-            "of one row a person"
-        )
+        out.append(_about_people(plan))
     return tuple(out)
+
+
+def _about_people(plan: Plan[Any]) -> str:
+    """Return the assumptions of a plan about the rows of a person."""
+    rows = f"power: for people of {plan.facts.rows:g} row(s) each (rows_per_unit=)"
+    if of_effects(plan.request):
+        return f"{rows}; sd= is that of what a person's rows differ from their mean by"
+    icc = _OWN_CORRELATION if plan.facts.icc is None else plan.facts.icc
+    constant = "" if plan.facts.within else ", which are all"
+    return (
+        f"{rows}, whose residuals correlate by {icc:g} (icc=), with predictors that are "
+        f"constant within people{constant} but those in within="
+    )
 
 
 # -- Expected errors on a grid of eps and of n
@@ -545,22 +703,27 @@ class Replanned(Replanning):
     def plot(self, plan: Plan[Any], axes: Any) -> Any:
         """Draw the forecast of each coefficient against eps (first axes) and against n (second)."""
         frame = self.frame(plan)
-        if axes is None:
+        ours = axes is None
+        if ours:
             from matplotlib.figure import Figure
 
-            axes = Figure(figsize=(8.0, 3.6), layout="constrained").subplots(1, 2, sharey=True)
+            axes = Figure(figsize=(9.0, 3.6), layout="constrained").subplots(1, 2, sharey=True)
         value = "power" if self.effects else "half_width"
         label = "power at level .05" if self.effects else "expected half width (95 %)"
         planned = {"eps": plan.request.eps, "n": float(plan.public_n)}
         for ax, along in zip(axes, planned, strict=True):
             part = frame[frame["along"] == along]
-            for k, (name, line) in enumerate(part.groupby("term", sort=False)):
-                ax.plot(line[along], line[value], color=f"C{k}", label=str(name))
+            lines = list(part.groupby("term", sort=False))
+            for k, (name, line) in enumerate(lines):
+                dashes = line_styles(len(lines))[k]
+                ax.plot(line[along], line[value], color=f"C{k}", label=str(name), linestyle=dashes)
                 here = line[np.isclose(line[along], planned[along])]
                 ax.plot(here[along], here[value], "o", color=f"C{k}")
             ax.set(xscale="log", xlabel=along)
+            plain_log_axis(ax.xaxis, part[along].min(), part[along].max())
             if value == "half_width":
                 ax.set_yscale("log")
+                plain_log_axis(ax.yaxis, frame[value].min(), frame[value].max())
         axes[0].set_ylabel(label)
-        axes[-1].legend(fontsize="small", frameon=False)
+        outside_legend(axes[-1], outside=ours)
         return axes

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.cells import objects_of, read_each
 from dpmodels.errors import RequestError
 from dpmodels.formula.reading import hash_text
 from dpmodels.privacy.composition import Guarantee
@@ -21,7 +22,7 @@ from dpmodels.privacy.run import stability_threshold
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.table import Shown, Table
 from dpmodels.units import unit_of
-from dpmodels.variables import NA_WORDS, Levels, as_key
+from dpmodels.variables import NA_WORDS, Levels, as_key, missing_spans
 
 if TYPE_CHECKING:
     from dpmodels.sums.ask import Ask
@@ -88,17 +89,19 @@ def threshold(sd: float, failure: float, k: int, most: int = 0) -> float:
 
 def texts_of(cells: Iterable[Any], missing: tuple[str, ...]) -> list[str | None]:
     """Return the value of each cell as text; None where it is missing. Each cell separately."""
-    out: list[str | None] = []
-    for cell in cells:
-        text = None
+
+    def text_of(cell: Any) -> str | None:
         if isinstance(cell, str):
             text = cell.strip()
-        elif cell is not None and isinstance(cell, (bool, int, float, np.generic)):
+        elif isinstance(cell, (bool, int, float, np.number, np.bool_)):
             is_integer = isinstance(cell, (float, np.floating)) and float(cell).is_integer()
             text = str(int(cell)) if is_integer else str(cell)
-        gone = text is None or text in NA_WORDS or text in missing
-        out.append(None if gone else text)
-    return out
+        else:
+            return None
+        return None if text in NA_WORDS or text in missing else text
+
+    texts: list[str | None] = read_each(cells, text_of, None, object).tolist()
+    return texts
 
 
 def shares_of_values(keys: Iterable[int], most: int) -> tuple[list[int], int]:
@@ -116,40 +119,42 @@ class _Values:
     """Values of the columns: a key of every cell, and its text. Confidential."""
 
     plan: LevelsPlan
+    secret: bytes  # Key of the hashes, drawn for the call, so nobody can make two texts of one key
     names: dict[int, tuple[str, str]]
 
     def total(self, rows: Any, reading: Any) -> Any:
         """Return the keys of all cells, for people with the share that each adds."""
-        from dpmodels.sources.tables import _texts
-
         if self.plan.most:
             return self._of_people(rows)
         keys: list[int] = []
         seen = 0
         for chunk in rows.raw(self.plan.columns):
-            for name, words in zip(self.plan.columns, self.plan.missing, strict=True):
-                texts = texts_of(_texts(chunk[name]), words)
-                for text in texts:
-                    if text is not None:
-                        key = hash_text(f"{name}\0{text}")
-                        self.names[key] = (name, text)
-                        keys.append(key)
-            seen += len(texts)
+            for _, cells in self._keys(chunk):
+                keys += [key for key in cells if key is not None]
+                size = len(cells)
+            seen += size
         rows.check(seen)
         return np.array(keys, dtype=np.int64)
 
+    def _keys(self, chunk: Mapping[str, Any]) -> Iterator[tuple[str, list[int | None]]]:
+        """Yield each column with the keys of its cells, None where a cell is missing."""
+        for name, words in zip(self.plan.columns, self.plan.missing, strict=True):
+            texts = texts_of(objects_of(chunk[name]), words)
+            keys = {
+                text: hash_text(f"{name}\0{text}", self.secret)
+                for text in {*texts}
+                if text is not None
+            }
+            self.names.update((key, (name, text)) for text, key in keys.items())
+            yield name, [None if text is None else keys[text] for text in texts]
+
     def _of_people(self, rows: Any) -> tuple[Any, Any]:
         """Return (keys, masses) of the values of all people."""
-        from dpmodels.sources.tables import _texts
-
         by_person: dict[tuple[int, str], set[int]] = {}
         for chunk, people in rows.raw_people(self.plan.columns):
-            for name, words in zip(self.plan.columns, self.plan.missing, strict=True):
-                texts = texts_of(_texts(chunk[name]), words)
-                for person, text in zip(people.tolist(), texts, strict=True):
-                    if text is not None and person >= 0:
-                        key = hash_text(f"{name}\0{text}")
-                        self.names[key] = (name, text)
+            for name, cells in self._keys(chunk):
+                for person, key in zip(people.tolist(), cells, strict=True):
+                    if key is not None and person >= 0:
                         by_person.setdefault((person, name), set()).add(key)
         keys: list[int] = []
         masses: list[int] = []
@@ -170,7 +175,7 @@ def release_levels(plan: LevelsPlan, ask: Ask) -> dict[str, dict[str, float]]:
     ``sqrt(2 k)``. Bins that only this unit has exceed the threshold with probability at most the
     failure part.
     """
-    over = _Values(plan, {})
+    over = _Values(plan, ask.coins(16).tobytes(), {})
     keys, counts = ask.bins(
         STEP, over, lambda keys: keys, plan.tau, per_unit=len(plan.columns), most=plan.most
     )
@@ -209,7 +214,12 @@ class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
         for name, values in self.counts.items():
             other, words = others.get(name), plan.missing[plan.columns.index(name)]
             coded = {as_key(word) for word in words}  # another spelling of a missing code is none
-            listed = [text for text in values if as_key(text) not in coded]
+            spans = missing_spans(words)
+            listed = [
+                text for text, key in zip(values, map(as_key, values), strict=True)
+                if key not in coded
+                and not (isinstance(key, float) and any(a <= key <= b for a, b in spans))
+            ]  # fmt: skip
             listed.sort(key=lambda text: (-values[text], text))
             if len({*listed, *([other] if other is not None else [])}) >= 2:
                 self._levels[name] = Levels(listed, other=other, missing=words or None)

@@ -70,8 +70,8 @@ class Note:
 class Template:
     """A text of the catalogue, with places for released or public values."""
 
-    code: str
     severity: Severity
+    code: str
     short: str
     long: str = ""
 
@@ -125,10 +125,3 @@ def note_of(saved: Any, severity: Severity = Severity.ASSUMPTION) -> Note:
         raise TypeError("a saved note is neither a record nor a string")
     sentences: list[str] = _NEXT_SENTENCE.split(" ".join(saved.split()), maxsplit=1)
     return Note(PLAIN, severity, sentences[0].removesuffix("."), "".join(sentences[1:]))
-
-
-def notes_of_saved(
-    saved: Iterable[Any], severity: Severity = Severity.ASSUMPTION
-) -> tuple[Note, ...]:
-    """Return the notes of a saved result, of this or an earlier format."""
-    return tuple(note_of(note, severity) for note in saved)

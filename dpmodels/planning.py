@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -24,7 +25,7 @@ from dpmodels.privacy.mechanisms import (
     is_gaussian,
     pair_of_rows,
 )
-from dpmodels.privacy.run import own_proof_of
+from dpmodels.privacy.run import PROOF_OF_METHOD
 from dpmodels.tables.table import Shown, Table, plain
 
 if TYPE_CHECKING:
@@ -61,6 +62,29 @@ class Replanning(ABC):
     @abstractmethod
     def plot(self, plan: Plan[Any], axes: Any) -> Any:
         """Draw the forecast of each coefficient against eps and against n."""
+
+
+class Later(Mapping[str, float]):
+    """Numbers by name that are computed when they are first read: a fit does not show them."""
+
+    def __init__(self, make: Callable[[], Mapping[str, float]]) -> None:
+        self._make = make
+
+    @functools.cached_property
+    def _numbers(self) -> Mapping[str, float]:
+        return self._make()
+
+    def __getitem__(self, name: str) -> float:
+        return self._numbers[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
 
 
 @dataclass(frozen=True)
@@ -129,7 +153,7 @@ class Plan(Shown, Generic[Detail]):
             one, and one for the ranges.
         """
         listed = tuple(steps)
-        own_proof = own_proof_of(request.verb, request.method.name)
+        own_proof = PROOF_OF_METHOD.get(f"{request.verb}.{request.method.name}")
         notes = notes if own_proof is None else (*notes, own_proof.note)
         guarantee = Guarantee(
             listed, request.eps, request.delta, request.relation, notes=notes, proved=proved,
@@ -350,14 +374,6 @@ def size_of(p: int, n: int) -> Size:
     return Size(p, seconds, _BYTES * square)
 
 
-def memory_of_machine() -> float:
-    """Return the bytes of memory of this machine; infinite where it does not say."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE")) * float(os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, OSError, ValueError):
-        return float("inf")
-
-
 def check_size(request: Request, design: Design, n: int | None) -> tuple[str, ...]:
     """Return advice on a design that takes long; refuse one that memory does not hold.
 
@@ -367,7 +383,10 @@ def check_size(request: Request, design: Design, n: int | None) -> tuple[str, ..
     if request.verb not in _OF_MATRICES or "release" in request.method.accepts:
         return ()
     size = size_of(design.p, n or 0)
-    room = ROOM * memory_of_machine()
+    try:
+        room = ROOM * float(os.sysconf("SC_PAGE_SIZE")) * float(os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):  # the machine does not say
+        room = math.inf
     if size.bytes <= room and size.seconds < SLOW:
         return ()
     levels = {
@@ -457,11 +476,12 @@ def expected_errors(names: Iterable[str], T: Array, sd: float) -> dict[str, floa
 def _head(plan: Plan[Any]) -> list[tuple[str, str]]:
     """Return the facts above a printed plan, as (label, text)."""
     request, guarantee = plan.request, plan.guarantee
+    title = (plan.backend.title if plan.backend else "") or request.method.title
     short = "replace one row" if request.relation == "replace" else "add or remove"
     shares = " ".join(f"{k} {v:.2f}".replace("0.", ".") for k, v in plan.shares.items())
     rows = [
         ("Formula", request.formula),
-        ("Method", f'{request.method.title_of(plan.backend)} (method="{request.method.name}")'),
+        ("Method", f'{title} (method="{request.method.name}")'),
         ("Guarantee", f"(eps = {guarantee.eps:g}, delta = {guarantee.delta:g})-DP"),
         ("Neighbours", short if request.unit is None else guarantee.neighbours),
         (

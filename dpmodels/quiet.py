@@ -90,15 +90,6 @@ class Scope:
         """Return the values of the blocks that are open in any thread."""
         return _values(self._all)
 
-    def look_up_enter(self, value: Any) -> Callable[[], Any]:
-        """Return the call that opens a block and returns its value."""
-        held = self._begin_block() if _ENTER_FIRST else self._take_block(value)
-        return functools.partial(held.entered.setdefault, "value", value)
-
-    def look_up_exit(self, value: Any) -> _Held:
-        """Return the object that a block lives by."""
-        return self._take_block(value) if _ENTER_FIRST else self._begin_block()
-
     def _begin_block(self) -> _Held:
         """Return a block that is not open yet: the first look-up of a ``with`` statement."""
         self._note_explicit()
@@ -107,8 +98,9 @@ class Scope:
         self._begun.set(held)
         mine = (weakref.ref(held), held.entered)
         with self._lock:
-            self._all = [*filter(_alive, self._all), mine]
-        self._here.set((*filter(_alive, self._here.get()), mine))
+            self._all = [*(block for block in self._all if block[0]() is not None), mine]
+        alive = (block for block in self._here.get() if block[0]() is not None)
+        self._here.set((*alive, mine))
         return held
 
     def _take_block(self, value: Any) -> _Held:
@@ -143,10 +135,6 @@ class Scope:
 # The object of a block is never bound to a name here: the traceback of an interrupt would keep it.
 
 
-def _alive(block: _Known) -> bool:
-    return block[0]() is not None
-
-
 def _values(blocks: Iterable[_Known]) -> list[Any]:
     return [entered["value"] for ref, entered in blocks if entered and ref() is not None]
 
@@ -155,14 +143,21 @@ class Enter:
     """``__enter__`` of a class with ``_scope`` and ``_opened``: opens a block when called."""
 
     def __get__(self, block: Any, owner: Any) -> Any:
-        return _enter_by_class if block is None else block._scope.look_up_enter(block._opened)
+        if block is None:
+            return _enter_by_class
+        scope, value = block._scope, block._opened
+        held = scope._begin_block() if _ENTER_FIRST else scope._take_block(value)
+        return functools.partial(held.entered.setdefault, "value", value)
 
 
 class Exit:
     """``__exit__`` of such a class."""
 
     def __get__(self, block: Any, owner: Any) -> Any:
-        return _exit_by_class if block is None else block._scope.look_up_exit(block._opened)
+        if block is None:
+            return _exit_by_class
+        scope = block._scope  # the object that a block lives by
+        return scope._take_block(block._opened) if _ENTER_FIRST else scope._begin_block()
 
 
 def _enter_by_class(block: Any) -> Any:

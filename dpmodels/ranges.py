@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -319,12 +319,13 @@ class Split:
     ``steps``: printed name -> (name of the step, share of what ranges leave); a share of 0 is no
     step, and ``split=`` of the request says other shares of the same names. ``failure`` is the part
     of delta for the failure of ``test``, the share whose step decides on a reply. Ranges of columns
-    without one are estimated, unless the method needs no ranges (``ranged=False``).
+    without one are estimated, unless the method needs no ranges (``ranged=False``). ``first``:
+    steps before these, within the same budget.
     """
 
     def __init__(
         self, request: Request, design: Design, steps: Mapping[str, tuple[str, float]], *,
-        failure: float = 0.0, test: str = "", ranged: bool = True,
+        failure: float = 0.0, test: str = "", ranged: bool = True, first: Sequence[Step] = (),
     ) -> None:  # fmt: skip
         self.request, self.design = request, design
         self.bought = gaussian_part(request, design.unknown if ranged else (), failure)
@@ -337,6 +338,7 @@ class Split:
         }
         self.parts = {k: self.bought.mechanism(v) for k, v in self.shares.items()}
         self.mu = {k: m.mu for k, m in self.parts.items() if isinstance(m, Gaussian)}
+        self.first = first
         self.steps = [
             Step(steps[k][0], self.parts[k], share=v, reply_test=k == test,
                  failure=failure if k == test else 0.0)
@@ -348,10 +350,11 @@ class Split:
 
     def plan(self, n: int | None, **facts: Any) -> Plan[Any]:
         """Return the plan; its detail is the mechanism of each share by name."""
+        before = {step.name: step.share or 0.0 for step in self.first}
         return Plan.of(
-            self.request, self.design, n, [*self.bought.steps, *self.steps],
+            self.request, self.design, n, [*self.bought.steps, *self.first, *self.steps],
             purchase=self.bought.purchase,
-            **{"detail": self.parts, "shares": {**self.bought.printed, **self.shares}, **facts},
+            **{"detail": self.parts, "shares": self.bought.printed | before | self.shares, **facts},
         )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ method's name.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -213,10 +214,6 @@ class Method:
         """Whether the method or one of its endings has a proof for persons (``units.md``)."""
         return self.backend.people or any(e.backend.people for e in self.endings)
 
-    def title_of(self, backend: Backend | None) -> str:
-        """Return the title of the ending that served, else of the method."""
-        return (backend.title if backend else "") or self.title
-
     @property
     def titles(self) -> str:
         """Titles of all endings, in the order in which they are tried, then of the method."""
@@ -246,6 +243,9 @@ class Method:
                 others = [m.name for (verb, _), m in _entries(self.verb).items()
                           if verb == self.verb and name in (o.name for o in m.options)]  # fmt: skip
                 owners = f" {name}= needs method={' or '.join(map(repr, others))}."
+                if not others and (verbs := _verbs_with(name)):
+                    others, listed = verbs, " or ".join(verbs)
+                    owners = f" {name}= is of {listed} (in dp.plan: verb={verbs[0]!r})."
                 raise UnknownOptionError(
                     f"{self.verb}(method={self.name!r}) has no option {name!r}."
                     f"{did_you_mean(name, [*_OF_ALL, *options])}\n  Its options: "
@@ -256,6 +256,14 @@ class Method:
             name: option.validate(typed[name]) if name in typed else option.default
             for name, option in options.items()
         }
+
+
+def _verbs_with(option: str) -> list[str]:
+    """Return the verbs that have an option of this name, where they are few."""
+    verbs = dict.fromkeys(
+        verb for (verb, _), m in _entries().items() if option in (o.name for o in m.options)
+    )
+    return [*verbs] if len(verbs) <= 3 else []
 
 
 #: Name of an argument in other packages -> the text to type here.
@@ -316,7 +324,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "dp_glm": ("glm", "noised.fit"),
     "dp_quantreg": ("residual", "noised.fit"),
     "dp_mest": ("residual", "noised.fit"),
-    "dp_mean": ("mean",),
+    "dp_mean": ("mean", "mean_ptr"),
     "dp_bayes": ("bayes",),
     "dp_npreg": ("kernel",),
     "dp_moments": ("moments",),
@@ -381,17 +389,22 @@ def method_names(verb: str) -> list[str]:
     return [m.name for m in entries]
 
 
+def _words(text: str) -> list[str]:
+    """Return the words of a title or of a typed name, in one spelling."""
+    return re.findall(r"\w+", text.lower().replace("iz", "is"))
+
+
 def _close_method(verb: str, name: Any, names: Sequence[str]) -> str:
     """Return a suggestion for a method: the closest name, or that of a title with these words."""
     close = did_you_mean(name, names)
-    words = name.lower().split() if isinstance(name, str) and len(name) <= 100 else []
+    words = _words(name) if isinstance(name, str) and len(name) <= 100 else []
     if close or not words or len(name.strip()) < 4:
         return close
-    titles = {name: _entries(verb, name)[verb, name].titles.lower() for name in names}
-    matching = [name for name, title in titles.items() if " ".join(words) in title]
-    matching = matching or [
-        name for name, title in titles.items() if all(w in title for w in words)
-    ]
+    first = "".join(w[0] for w in words[:-1])
+    matching = [name for name in names if name in (first + words[-1][0], first + words[-1])]
+    titles = {name: _words(_entries(verb, name)[verb, name].titles) for name in names}
+    matching = matching or [n for n in names if " ".join(words) in " ".join(titles[n])]
+    matching = matching or [n for n in names if all(w in " ".join(titles[n]) for w in words)]
     if len(matching) > 3 or not matching:
         return ""
     return f" Did you mean {' or '.join(map(repr, matching))}?"
@@ -428,7 +441,7 @@ def methods(name: str | None = None) -> pd.DataFrame:
     Public: reads no data, costs nothing.
     """
     from dpmodels.methods_table import MethodTable, OptionTable
-    from dpmodels.privacy.run import own_proof_of
+    from dpmodels.privacy.run import PROOF_OF_METHOD
 
     registered = _entries()
     verbs = dict.fromkeys([*_MODULES, *(verb for verb, _ in registered)])
@@ -443,7 +456,7 @@ def methods(name: str | None = None) -> pd.DataFrame:
                 "relations": ", ".join(m.relations),
                 "inference": m.inference,
                 "proof": ""
-                if (own_proof := own_proof_of(m.verb, m.name)) is None
+                if (own_proof := PROOF_OF_METHOD.get(f"{m.verb}.{m.name}")) is None
                 else str(own_proof.note),
                 "comparison_only": m.comparison_only,
                 "reference": m.reference,
@@ -459,8 +472,9 @@ def methods(name: str | None = None) -> pd.DataFrame:
             raise UnknownMethodError(
                 f"{verb!r} is a verb, not a method. Its methods: {', '.join(method_names(verb))}"
             )
+        near = next(filter(None, (_close_method(v, name, method_names(v)) for v in verbs)), "")
         raise UnknownMethodError(
-            f"Unknown method: {shown(name)}.{did_you_mean(name, names)}\n"
+            f"Unknown method: {shown(name)}.{did_you_mean(name, names) or near}\n"
             f"  Known: {', '.join(names)}."
         )
     listed = [(m.verb, o.name, o.default, o._expected(), o.doc) for m in chosen for o in m.options]

@@ -49,15 +49,11 @@ def _number(what: str, value: Any, least: float) -> float:
     return float(value)
 
 
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2
-
-
 def _by_stratum(what: str, value: Any, strata: str | None) -> Any:
     """Return a number, or one a stratum, as it is kept: (stratum, number) pairs."""
     if value is None:
         return None
-    if isinstance(value, tuple) and value and all(_is_pair(entry) for entry in value):
+    if isinstance(value, tuple) and value and all(type(v) is tuple and len(v) == 2 for v in value):
         value = dict(value)  # as it is kept: a survey built again from its own fields
     if isinstance(value, str) or hasattr(value, "dtype") or isinstance(value, (list, tuple)):
         raise RequestError(
@@ -143,7 +139,7 @@ class Survey:
                 'dp.Survey has no arguments: give weights="w", strata="region" or psu="village"'
             )
         if self.psu is None and self.psus is not None:
-            raise RequestError('psus= counts the units of psu=, the column that names them')
+            raise RequestError("psus= counts the units of psu=, the column that names them")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: names of columns and public numbers."""
@@ -331,9 +327,7 @@ class Frame:
         units = (np.arange(1, k + 1) for k in self.pairs)
         return np.concatenate([np.argsort(np.argsort(_mixed(v, np.zeros(1)))) for v in units])
 
-    def _paired(
-        self, label: Array, at: npt.NDArray[np.intp], factor: Array
-    ) -> tuple[Array, Array]:
+    def _paired(self, label: Array, at: npt.NDArray[np.intp], factor: Array) -> tuple[Array, Array]:
         """Return clusters of two units each, the second with the opposite sign.
 
         Units at positions 2j - 1 and 2j of a stratum, by a hash of their numbers; the odd one left

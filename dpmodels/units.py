@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import plain
+from dpmodels.cells import objects_of, opened, parts_of, read_each
 from dpmodels.errors import RequestError, SourceError, choice, did_you_mean, shown
 
 #: Units that are not columns: a row, or one variable of a row.
@@ -372,63 +373,17 @@ def _pair(key: int | str) -> tuple[bytes, int]:
 
 def _canonical(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
     """Return (int64 cells, present) of numbers; (object cells of int, str or None, None) else."""
-    module = type(column).__module__.split(".")[0]
-    if module == "pandas":
-        return _of_pandas(column)
-    if module == "polars":
-        return _of_arrow(column.to_arrow())
-    if module == "pyarrow":
-        return _of_arrow(column)
-    if isinstance(column, np.ma.MaskedArray):
-        masked: Any = column.astype(object)
-        return _of_array(masked.filled(None))
-    if not isinstance(column, np.ndarray):
-        cells = np.empty(len(column), dtype=object)
-        for i, cell in enumerate(column):
-            cells[i] = cell
-        column = cells
-    return _of_array(column)
-
-
-def _of_pandas(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
-    """Return the ids of a pandas column and the mask of those present."""
-    import pandas as pd
-
-    dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        cat = column.cat if hasattr(column, "cat") else column
-        values, _ = _of_array(np.asarray(cat.categories, dtype=object))  # int, str or None
-        cells = np.empty(len(values) + 1, dtype=object)  # the last for code -1: missing
-        cells[:-1] = values
-        return cells[np.asarray(cat.codes)], None
-    if isinstance(dtype, np.dtype):
-        return _of_array(column.to_numpy())
-    if type(dtype).__name__ == "ArrowDtype":  # pandas has no name for every type of Arrow's
-        return _of_arrow(getattr(column, "array", column).__arrow_array__())
-    if pd.api.types.is_integer_dtype(dtype) and not pd.api.types.is_unsigned_integer_dtype(dtype):
-        present = ~column.isna().to_numpy(dtype=bool)
-        return column.to_numpy(dtype=np.int64, na_value=0), present
-    return _of_array(column.to_numpy(dtype=object))
-
-
-def _of_arrow(column: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
-    """Return the ids of an Arrow column and the mask of those present."""
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_signed_integer(kind):
-        present = (
-            ~np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
-            if isinstance(column, pa.Array)
-            else ~np.asarray(column.is_null(), dtype=bool)
-        )
-        cells = np.asarray(column.fill_null(0)).astype(np.int64)
-        return cells, None if present.all() else present
-    if pa.types.is_floating(kind):
-        return _of_array(np.asarray(column, dtype=float))
-    out = np.empty(len(column), dtype=object)
-    out[:] = column.to_pylist()
-    return _of_array(out)
+    if str(getattr(column, "dtype", "")) == "boolean":
+        return np.full(len(column), None, dtype=object), None
+    parts = parts_of(column)
+    if len(parts) > 1:
+        return _of_array(objects_of(column))
+    kind, cells = opened(parts[0])
+    if kind == "numpy" and cells.dtype.kind != "O":
+        return _of_array(cells)
+    if kind == "masked" and cells[0].dtype.kind == "i":
+        return cells[0].astype(np.int64), ~cells[1]
+    return _of_array(objects_of(column))
 
 
 def _of_array(cells: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
@@ -443,9 +398,7 @@ def _of_array(cells: Any) -> tuple[Any, npt.NDArray[np.bool_] | None]:
         return np.where(present, cells, 0.0).astype(np.int64), present
     if kind not in "OUu":  # truth values, dates, bytes: no ids
         return np.full(len(cells), None, dtype=object), None
-    out = np.empty(len(cells), dtype=object)
-    out[:] = [_key(cell) for cell in cells.tolist()]
-    return out, None
+    return read_each(cells.tolist(), _key, None, object), None
 
 
 def _key(cell: Any) -> int | str | None:
@@ -455,8 +408,9 @@ def _key(cell: Any) -> int | str | None:
         return str(cell)
     if kind is int:
         return int(cell)
-    if isinstance(cell, np.generic):
-        return None if isinstance(cell, np.bool_) else _key(cell.item())
+    if isinstance(cell, (np.integer, np.floating, np.str_)):
+        plain = cell.item()
+        return None if isinstance(plain, np.generic) else _key(plain)  # not a long double
     if kind is float and abs(cell) < _EXACT and cell == int(cell):
         return int(cell)
     return None

@@ -123,6 +123,24 @@ def _listed_codes(codes: Any, kind: str) -> tuple[Scalar, ...] | None:
     return out or None
 
 
+_SPAN = re.compile(
+    rf"(lo|lowest|{NUMERAL.pattern}) +thru +(hi|highest|{NUMERAL.pattern})", re.IGNORECASE
+)
+
+
+def missing_spans(codes: Iterable[Scalar] | None) -> tuple[tuple[float, float], ...]:
+    """Return the ends of the ranges among missing codes, as in ``"90 thru 99"``."""
+    matches = [_SPAN.fullmatch(code.strip()) for code in codes or () if isinstance(code, str)]
+    pairs = [match.groups() for match in matches if match is not None]
+    return tuple(
+        (
+            -math.inf if low[:2].lower() == "lo" else float(low),
+            math.inf if high[:2].lower() == "hi" else float(high),
+        )
+        for low, high in pairs
+    )
+
+
 def _recoded(
     recode: Any, kind: str, levels: tuple[Scalar, ...]
 ) -> tuple[tuple[str, Scalar], ...] | None:
@@ -163,6 +181,13 @@ def _check_codes(
 ) -> None:
     """Refuse a missing code that a level or a spelling could be read as."""
     taken = {as_key(x): x for x in spellings}
+    for low, high in missing_spans(missing):
+        for key, level in taken.items():
+            if isinstance(key, float) and low <= key <= high:
+                raise SchemaError(
+                    f"{kind}: the level {level!r} lies within the missing codes {low:g} to "
+                    f"{high:g}. Leave one of them out"
+                )
     for code in missing or ():
         if as_key(code) in taken:
             raise SchemaError(
@@ -249,10 +274,11 @@ class _Base:
         return f"{type(self).__name__}({arguments})"
 
     def read_plainly(self) -> Any:
-        """Return the variable without missing codes, for cells that were made, not recorded."""
-        if getattr(self, "missing", None) is None:
+        """Return the variable as cells that were made have it: numbers, without missing codes."""
+        recorded = ("missing", "format") if self.kind == "date" else ("missing",)
+        if all(getattr(self, name, None) is None for name in recorded):
             return self
-        return type(self)(**{**self._declared(), "missing": None})
+        return type(self)(**{**self._declared(), **dict.fromkeys(recorded)})
 
 
 @dataclass(frozen=True, repr=False)
@@ -268,8 +294,9 @@ class Real(_Base):
     label, unit : str, optional
         For tables.
     missing : list, optional
-        Codes of missing cells, as in ``missing=[-9, 99]``. They are compared by value, before
-        clipping and before ``subset=``.
+        Codes of missing cells, as in ``missing=[-9, 99]``, and ranges of codes, as SPSS writes
+        them: ``missing=["lo thru -1", "90 thru 99"]``. They are compared by value, before clipping
+        and before ``subset=``.
     decimal, thousands : str, optional
         Signs of numbers that are kept as text: ``decimal=","``, ``thousands="."``. With one of them
         a column of text may hold numbers. A cell that is no number is missing.
@@ -455,7 +482,8 @@ class Levels(_Base):
     label : str, optional
         For tables.
     missing : list, optional
-        Codes of missing cells, as in ``missing=[9, "refused"]``; they do not count as ``other``.
+        Codes of missing cells, as in ``missing=[9, "refused", "90 thru 99"]``; they do not count as
+        ``other``.
     strip, ignore_case : bool
         Blanks at the ends and case do not matter, unless two declared levels differ by them alone.
     recode : mapping, optional
@@ -543,8 +571,10 @@ class Date(_Base):
     lower, upper : date or str, optional
         First and last date, as in ``Date("2010-01-01", "2020-12-31")``. Cells outside are clipped.
         Both ``None``: units since 1970-01-01, and the range is estimated.
-    format : str, optional
-        How text is written: ``"%d.%m.%Y"``, as in Python's strptime. Default: ISO 8601.
+    format : str or list of str, optional
+        How text is written: ``"%d.%m.%Y"``, as in Python's strptime. Default: ISO 8601. Whole
+        numbers are read by it as their digits: ``"%Y%m%d"`` for 20201231. Of a list the first that
+        fits a cell is used.
     unit : str
         ``"days"``, ``"weeks"``, ``"months"``, ``"years"``, ``"hours"``, ... A year is 365.2425
         days.
@@ -556,6 +586,9 @@ class Date(_Base):
     Notes
     -----
     In ``I(end - start)`` both columns need the same first date and the same unit.
+
+    A point in time with a zone is an instant, read in UTC from every table, as are two dates here
+    that have one. Without a zone it is read as it is written.
 
     **Privacy.** Both dates are claims made without looking at the rows; they are public. A cell
     that is no date in this format is missing.
@@ -571,7 +604,7 @@ class Date(_Base):
     numeric: ClassVar[bool] = True
     lower: str | None = None
     upper: str | None = None
-    format: str | None = None
+    format: str | tuple[str, ...] | None = None
     unit: str = "days"
     missing: tuple[Scalar, ...] | None = None
     label: str | None = None
@@ -581,7 +614,7 @@ class Date(_Base):
         lower: Any = None,
         upper: Any = None,
         *,
-        format: str | None = None,
+        format: Any = None,
         unit: str = "days",
         missing: Any = None,
         label: str | None = None,
@@ -594,16 +627,28 @@ class Date(_Base):
                     f"Date: the first date ({first.date()}) must come before the last "
                     f"({last.date()})"
                 )
-        if format is not None and (not isinstance(format, str) or "%" not in format):
+        shapes: Any = list(format) or [""] if isinstance(format, (list, tuple)) else [format]
+        if not all(s is None or (isinstance(s, str) and "%" in s) for s in shapes):
             raise SchemaError(
                 f"Date: format={shown(format)} is not a date format: write it as in "
-                'format="%d.%m.%Y" for 31.12.2020'
+                'format="%d.%m.%Y" for 31.12.2020, or format=["%d.%m.%Y", "%Y-%m-%d"]'
             )
+        format = tuple(shapes) if len(shapes) > 1 else shapes[0]
         _freeze(
             self, lower=first and _iso(first), upper=last and _iso(last), format=format,
             label=label, unit=_time_unit(unit, "Date", "unit"),
             missing=_listed_codes(missing, "Date"),
         )  # fmt: skip
+
+    @property
+    def shapes(self) -> tuple[str, ...]:
+        """Formats of text, in the order in which they are tried; empty for ISO 8601."""
+        return (self.format,) if isinstance(self.format, str) else self.format or ()
+
+    @property
+    def of_digits(self) -> bool:
+        """Whether a date is written as digits alone, which a column of numbers can hold."""
+        return any(datetime.datetime(2020, 12, 31).strftime(s).isdecimal() for s in self.shapes)
 
     @property
     def start(self) -> int:
@@ -619,11 +664,16 @@ class Date(_Base):
         return (0.0, (last - self.start) / TIME_UNITS[self.unit])
 
 
+def in_utc(date: datetime.datetime) -> datetime.datetime:
+    """Return a date without its zone: an instant as it is in UTC, another as it is written."""
+    if date.tzinfo is None:
+        return date
+    return date.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+
+
 def microseconds(date: datetime.datetime) -> int:
-    """Return the microseconds since 1970; a time zone is changed to UTC."""
-    if date.tzinfo is not None:
-        date = date.astimezone(datetime.timezone.utc).replace(tzinfo=None)
-    return (date - _EPOCH) // datetime.timedelta(microseconds=1)
+    """Return the microseconds since 1970, in UTC if the date has a zone."""
+    return (in_utc(date) - _EPOCH) // datetime.timedelta(microseconds=1)
 
 
 def _iso(date: datetime.datetime) -> str:
@@ -645,12 +695,19 @@ def _date_of(typed: Any, name: str) -> datetime.datetime:
             f"Date: {name}={shown(typed)} is not a date. Write year, month and day: "
             'Date("2010-01-01", "2020-12-31")'
         )
-    return datetime.datetime(*date.timetuple()[:6])
+    return datetime.datetime(*in_utc(date).timetuple()[:6])
 
 
 @dataclass(frozen=True, repr=False)
 class Text(_Base):
     """Free text with no declared levels: usable only inside ``hashed(x, levels=)``.
+
+    Parameters
+    ----------
+    label : str, optional
+        For tables.
+    missing : list, optional
+        Text that stands for a missing cell.
 
     Notes
     -----
@@ -659,6 +716,10 @@ class Text(_Base):
 
     kind: ClassVar[str] = "text"
     label: str | None = None
+    missing: tuple[Scalar, ...] | None = None
+
+    def __init__(self, label: str | None = None, missing: Any = None) -> None:
+        _freeze(self, label=label, missing=_listed_codes(missing, "Text"))
 
 
 Variable = Real | Count | Binary | Levels | Ordered | Date | Text

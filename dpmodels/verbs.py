@@ -164,6 +164,7 @@ _VERBS: dict[str, Verb] = {
         Verb(
             "dp_quantreg",
             "quantile regression",
+            arguments="dpmodels.api.regressions:quantreg_arguments",
             kind="QuantileRegression",
             default="scoring",
             loss="quantile",
@@ -182,6 +183,8 @@ _VERBS: dict[str, Verb] = {
         Verb(
             "dp_mean",
             "means",
+            default="clipped",
+            arguments="dpmodels.api.multivariate:columns_arguments",
             kind="Averages",
             design=_COLUMNS,
             predict="",
@@ -209,6 +212,7 @@ _VERBS: dict[str, Verb] = {
         Verb(
             "dp_moments",
             "second moments",
+            arguments="dpmodels.api.multivariate:columns_arguments",
             kind="Moments",
             because="the most accurate for regressions without public data",
             design=_COLUMNS,
@@ -221,6 +225,7 @@ _VERBS: dict[str, Verb] = {
         Verb(
             "dp_pca",
             "principal components",
+            arguments="dpmodels.api.multivariate:columns_arguments",
             kind="Components",
             design=_COLUMNS,
             predict="",
@@ -235,7 +240,7 @@ _VERBS: dict[str, Verb] = {
             predict="",
             count="Statistics",
             arguments="dpmodels.api.tables:table_arguments",
-            plot=_TABLES + "show:plot_table",
+            plot=_TABLES + "plots:plot_table",
             body=_TABLES + "show:body",
             tidy=_TABLES + "show:tidy",
         ),
@@ -247,7 +252,7 @@ _VERBS: dict[str, Verb] = {
             predict="",
             count="Quantiles",
             arguments="dpmodels.api.tables:quantile_arguments",
-            plot=_TABLES + "show:plot_quantiles",
+            plot=_TABLES + "plots:plot_quantiles",
             body=_TABLES + "show:quantile_body",
             tidy=_TABLES + "show:quantile_tidy",
         ),

@@ -132,7 +132,7 @@ with budget:
 print(one.summary(smd=True))
 
 # %% [markdown]
-# How large is the noise of each number? `errors=True` prints its standard deviation; `one.tidy()` has it too. The table goes into a
+# How large is the noise of each number? Its standard deviation is beside it (`errors=False` leaves it out); `one.tidy()` has it too. The table goes into a
 # paper as it is: `one.summary().to_word("table1.docx")`, `to_latex`, `to_html`.
 
 # %%

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 
 import dpmodels as dp
@@ -88,13 +89,68 @@ def two_parts() -> plt.Figure:
     data = dp.datasets.rand_hie()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dp.errors.DPModelsWarning)  # seeded: the figure repeats
-        fit = dp.dp_ols("log1p(mdvis) ~ lncoins + physlm + disea", data, eps=1, delta=1e-6, seed=2)
-    figure = fit.plot().figure
+        fit = dp.dp_ols("log1p(mdvis) ~ lncoins + physlm + disea", data, eps=1, delta=1e-6, seed=1)
+    figure = fit.plot(labels=None).figure
     figure.set_size_inches(5.4, 3)  # read on a phone, too
     return figure
 
 
+def attacker() -> plt.Figure:
+    """Draw the gain of an attacker from Gaussian noise of mu = 0.25."""
+    return dp.explain(mu=0.25, delta=1e-6).plot().figure
+
+
+def event_study() -> plt.Figure:
+    """Draw the effects of made events by period, with a joint band (seeded)."""
+    rng = np.random.default_rng(1)
+    people, years = 3000, range(2001, 2009)
+    d = pd.DataFrame({"id": np.repeat(np.arange(people), len(years)), "year": [*years] * people})
+    event = np.repeat(rng.choice([2004, 2005, 2006], people), len(years))
+    d["period"] = np.clip(d["year"] - event, -3, 3)
+    d["y"] = 0.4 * np.maximum(d["period"] + 1, 0) + rng.normal(0, 1.0, len(d))
+    d["y"] += np.repeat(rng.normal(0, 1, people), len(years))
+    schema = dp.Schema(
+        y=dp.Real(-5, 7, label="outcome"), year=dp.Levels([*years]),
+        period=dp.Levels([*range(-3, 4)], label="years since the event"),
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dp.errors.DPModelsWarning)
+        fit = dp.dp_feols("y ~ C(period) | id + year", d, unit="id", eps=8, delta=1e-6,
+                          schema=schema, seed=1)  # fmt: skip
+    return dp.iplot(fit).figure
+
+
+def forest() -> plt.Figure:
+    """Draw the fit of the start page as a forest plot with its numbers."""
+    data = dp.datasets.rand_hie()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dp.errors.DPModelsWarning)
+        fit = dp.dp_ols("log1p(mdvis) ~ lncoins + physlm + disea", data, eps=1, delta=1e-6, seed=2)
+    return dp.coef_plot(fit, table=True).figure
+
+
+def incidence() -> plt.Figure:
+    """Draw the guide's cumulative incidences and adjusted curves of made people (seeded)."""
+    text = (HERE.parent / "guides" / "competing-risks.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dp.errors.DPModelsWarning)
+        for block in text.split("```python\n")[1:]:
+            seeded = block.split("```")[0].replace("delta=1e-6", "delta=1e-6, seed=1")
+            exec(seeded, names)  # noqa: S102
+        figure, axes = plt.subplots(1, 2, figsize=(11.0, 4.6), layout="constrained")
+        names["fit"].plot(axes[0])  # type: ignore[attr-defined]
+        names["curves"].plot(axes[1])  # type: ignore[attr-defined]
+    axes[0].set_title('dp_survfit(..., cause="all")', fontsize="small")
+    axes[1].set_title('adjusted_curves("arm", over=table)', fontsize="small")
+    return figure
+
+
 FIGURES = {
+    "incidence": incidence,
+    "event_study": event_study,
+    "forest": forest,
+    "attacker": attacker,
     "error_against_eps": error_against_eps,
     "coverage": coverage,
     "two_parts": two_parts,

@@ -376,11 +376,10 @@ def _unreadable(
 #: Smallest allowance, in sds of the noise of scores. The allowance is ``min(BASE_BIAS + c l_j,
 #: MOST_BIAS)``. [tried]
 BASE_BIAS = 0.35
+#: The same where two clips tell what the first took. [N 79]
+BASE_OF_TWO = 0.5
 #: Largest value of this allowance. [tried]
 MOST_BIAS = 2.0
-#: Part of t in the allowance. t is the amount by which rows with scores just longer than C may have
-#: changed the sum. [A 15]
-TAIL = 0.8
 #: Largest part of the excess that may point in one direction. [N 50]
 ONE_WAY = 0.45
 #: The same over the root of the number of columns. [tried]
@@ -391,21 +390,8 @@ UNSURE_OF_PEOPLE = 3.0
 #: In fits by person, factor of the clipped part of the information in the part that points in one
 #: direction: a clipped group of people points in its own direction. [tried]
 OF_CLIPPED = 2.0
-#: Largest part of the excess in one direction, for least squares with many columns. [N 27]
-MOST_ONE_WAY = 0.8
-#: The same for the excess of one sign, over the root of the number of columns. [N 25]
-ONE_SIGN = 0.4
-#: Factor of t in this case, over the number of columns. [N 27]
-OLD = 2.5
-#: A coefficient is named if at least this part of its information is in rows of large leverage. [A
-#: 9]
-FEW_ROWS = 0.15
 #: A step has not converged if it changes the scores of its rows by more than this part of C. [N 28]
 SETTLED = 0.6
-#: Part of the rows of a group whose scores may be expected in one half octave. [N 29]
-IN_ONE_BIN = 0.4
-#: Smallest part of the information that is attributed to ordinary rows. [A 9]
-LONGEST = 0.02
 #: Smallest remainder at a public row, over the largest remainder, if rows are combined. [N 36]
 LEAST_LEFT = 1e-3
 #: Directions shorter than this part of the longest are not spanned. [tried]
@@ -428,45 +414,33 @@ def read_only(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Tail:
-    """Bound on the change of the sum of scores by rows (or people) beyond C, over n."""
+    """Bound on the change of the sum of scores by people beyond C, over their number."""
 
-    near: float = 0.0  # t: by the half octaves about C
     # total, error: what lies beyond, by the released histogram, and its error.
     total: float = 0.0
     error: float = 0.0
-    # Part of the excess that has one sign, with the part that counts as if it had (small mu n).
-    one_sided: float = 1.0
-    squares: float = 0.0  # Part of the meat beyond its radius, in units of C^2
-    unseen: float = 0.0  # Excess over C that the noise of one count may hide
 
 
 @dataclass(frozen=True, eq=False)
 class Allowance:
     """The bias that an interval allows for, of linear functions of the step d."""
 
-    # {"rows", "plain", "signed", "people", "weights"}: rule for the bias by clipping: rows; rows
-    # whose clip is beyond a hump; rows with a signed histogram; people; rows with case weights.
-    kind: str
     clipped: bool  # Whether any score can be clipped
     # inverse, H: (r, r) arrays; ``H_I^{-1}``, as lowered for intervals; information per row,
     # floored.
     inverse: Array
     H: Array
     ordinary: Array  # (r, r): released information of ordinary rows per row (L)
-    # spread_noise, naming_noise: noise of L that is allowed for in the leverage, in the allowance,
-    # and where coefficients are listed.
-    spread_noise: float
-    naming_noise: float
+    spread_noise: float  # Noise of L that is allowed for in the leverage
     d: Array  # (r,): the step
     phi: float
     score: float  # Noise sd of a score over n
-    tail: Tail
+    tail: Tail | None  # That of people, None of rows
     leverage_factor: float  # c of the model
     # bend, every: allowance for the curvature of the loss, over the step along a combination, and
     # in every direction.
     bend: float = 0.0
     every: float = 0.0
-    carried: Carried | None = None  # None: no score can be clipped, or people
     # (r, r): map to the coordinates of d from those in which noise and clip of the scores are the
     # same in all directions; None: they are so in the coordinates of d.
     turn: Array | None = None
@@ -476,33 +450,20 @@ class Allowance:
     left: Array | None = None
     # (r, k) remainder of the step along directions with floored information, in columns.
     short: Array | None = None
-    # (k, r) change of the sum by clipped scores of single groups of rows, over n.
-    groups: Array | None = None
+    # moved, far: (2, r) moves of the mean score by what two clips took, and the length of a move in
+    # any direction by scores beyond the second.
+    moved: Array | None = None
+    far: float = 0.0
 
-    def leverage(self, rows: Array, noise: float | None = None) -> Array:
-        """Return l_j of linear functions of d (k, r): information from rows of large leverage.
-
-        ``noise``: noise of L that is allowed for; None: ``spread_noise``.
-        """
-        noise = self.spread_noise if noise is None else noise
-        r = rows @ self.inverse
+    def leverage(self, rows: Array) -> Array:
+        """Return l_j of linear functions of d (k, r): information from rows of large leverage."""
+        r, noise = rows @ self.inverse, self.spread_noise
         ordinary = np.sum((r @ self.ordinary) * r, axis=1) + noise * np.sum(r * r, axis=1)
         information = np.sum((r @ self.H) * r, axis=1)
         part = np.divide(
             ordinary, information, out=np.zeros_like(information), where=information > 0.0
         )
         return np.clip(1.0 - part, 0.0, 1.0)
-
-    def _share(self, rows: Array, few: Array) -> tuple[Array, Array]:
-        """Return the share of rows of large leverage among all rows, and their |w|^2.
-
-        ``scoring/method.md``, 4.
-        """
-        r = rows @ self.inverse
-        square = 2.0 * len(self.d) / np.maximum(1.0 - few, LONGEST)
-        length = np.maximum(np.sum(r * r, axis=1), 1e-300)  # of an empty column 0
-        share = np.sum((r @ self.H) * r, axis=1) / length / square
-        return share, square
 
     def _length(self, rows: Array) -> Array:
         """Return the largest change of linear functions of d by a score of length 1."""
@@ -515,48 +476,34 @@ class Allowance:
         few = self.leverage(rows)
         out = self.bend * np.abs(rows @ self.d)
         out += self.every * np.linalg.norm(rows, axis=1)
-        if self.clipped:
+        if self.moved is not None:
+            part = np.minimum(BASE_OF_TWO + self.leverage_factor * few, MOST_BIAS)
+            sizes = np.abs(rows @ self.inverse @ self.moved.T).sum(axis=1) * math.sqrt(self.phi)
+            length = self._length(rows)
+            least = length * part * self.score if self.clipped else 0.0
+            out += np.maximum(least, sizes) + length * self.far
+        elif self.clipped:
             part = np.minimum(BASE_BIAS + self.leverage_factor * few, MOST_BIAS)
             out += self._length(rows) * np.maximum(part * self.score, self._change_by_clipping(few))
-        out = out + self._hidden_part_of_step(rows, few)
         if self.short is not None or self.points is not None:
             out = out + self._remainder_part(rows)
-        if self.groups is not None:
-            out = out + self.by_group(rows, self.groups).max(axis=1, initial=0.0)
         return np.asarray(out)
-
-    def by_group(self, rows: Array, groups: Array) -> Array:
-        """Return changes (k, g) of linear functions of d by sums of scores of groups (g, r)."""
-        return np.asarray(np.abs(rows @ self.inverse @ groups.T) * math.sqrt(self.phi))
 
     def frozen(self) -> Allowance:
         """Return a copy whose arrays cannot be written to."""
-        names = ("inverse", "H", "ordinary", "d", "turn", "points", "left", "short", "groups")
-        arrays, carried = read_only({name: getattr(self, name) for name in names}), self.carried
-        if carried is not None:
-            carried = replace(carried, **read_only({"counts": carried.counts}))
-        return replace(self, **arrays, carried=carried)
+        names = ("inverse", "H", "ordinary", "d", "turn", "points", "left", "short", "moved")
+        return replace(self, **read_only({name: getattr(self, name) for name in names}))
 
     def _change_by_clipping(self, few: Array) -> Array:
         """Return the change that clipped scores may have made in one direction, over n.
 
         ``few``: part of the information of each coefficient that is from clipped and long units.
         """
-        tail, r = self.tail, len(self.d)
-        if self.kind == "people":
-            unsure = tail.total + np.minimum(UNSURE_OF_PEOPLE * few, 1.0) * tail.error
-            return np.asarray(np.minimum(one_way(r) + OF_CLIPPED * few, 1.0) * unsure)
-        unsure = tail.total + few * tail.error
-        if self.kind == "signed":
-            part = np.minimum(MOST_ONE_WAY, ONE_SIGN * tail.one_sided / math.sqrt(r) + few)
-            near = TAIL * min(1.0, OLD / r) * tail.near
-            return np.asarray(np.maximum(part * (tail.total + tail.error), near))
-        part = np.minimum(one_way(r) + few, 1.0)
-        if self.kind == "weights":  # heavy rows are long whatever their residual's sign
-            part = np.minimum(1.0 / r + few, 1.0)
-            unsure = np.maximum(tail.total, tail.unseen)
-        near = 0.0 if self.kind == "plain" else TAIL * tail.near
-        return np.asarray(np.maximum(part * unsure, near))
+        if self.tail is None:  # rows are weighed, and none is cut
+            return np.zeros(len(few))
+        unsure = self.tail.total + np.minimum(UNSURE_OF_PEOPLE * few, 1.0) * self.tail.error
+        part = np.minimum(one_way(len(self.d)) + OF_CLIPPED * few, 1.0)
+        return np.asarray(part * unsure)
 
     def _remainder_part(self, rows: Array) -> Array:
         """Return the part of linear functions that the remainder of a step may add.
@@ -573,48 +520,6 @@ class Allowance:
         size = np.maximum(self.left, LEAST_LEFT * float(self.left.max()))
         parts = np.linalg.pinv((self.points / size[:, None]).T, rcond=SPANNED) @ rows.T
         return np.asarray(out + self.left / size @ np.abs(parts))
-
-    def _hidden_part_of_step(self, rows: Array, few: Array) -> Array:
-        """Return the part of a step that clipped scores may have hidden (``scoring/method.md``, 4).
-
-        ``few``: part of the information of each coefficient from rows of large leverage.
-        """
-        if self.carried is None or not self.leverage_factor:
-            return np.zeros(len(rows))
-        r = rows @ self.inverse
-        length = np.maximum(np.linalg.norm(r, axis=1), 1e-300)  # of an empty column 0
-        share, square = self._share(rows, few)
-        part = square * np.abs(r @ self.d) / (length * math.sqrt(self.phi) * self.carried.clip)
-        beyond = self.carried.beyond(share, np.sqrt(square / self.phi))
-        missing = np.abs(rows @ self.d) * np.maximum(beyond / np.maximum(part, SETTLED) - 1.0, 0.0)
-        return np.where((few > FEW_ROWS) & (part > SETTLED), missing, 0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class Carried:
-    """Bound on the length of scores beyond C, by the released histogram."""
-
-    clip: float  # C
-    # (k,): released counts of half octaves of ``|s| / C`` from 1 on, the last one open.
-    counts: Array
-    sd: float  # Noise sd of the counts
-    n: float
-    # Largest residual, in the unit of the response to which phi refers. None: the model has no
-    # residual, and the open half octave counts as if it were closed.
-    longest: float | None
-
-    def beyond(self, share: Array, scale: Array) -> Array:
-        """Return the largest possible length of scores of groups of rows, in units of C.
-
-        ``share``: share of the rows in each group; ``scale``: length of a score of the group per
-        unit of its residual.
-        """
-        edges = 2.0 ** (np.arange(1, len(self.counts) + 1) / 2.0)
-        possible = self.counts + 2.0 * self.sd >= IN_ONE_BIN * self.n * share[:, None]
-        top = (possible * edges).max(axis=1)
-        if self.longest is not None:
-            top = np.where(possible[:, -1], self.longest * scale / self.clip, top)
-        return np.asarray(np.maximum(top, 1.0))
 
 
 @dataclass(frozen=True, eq=False)

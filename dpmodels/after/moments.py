@@ -66,10 +66,6 @@ def share_explained(
 # -- A released matrix of second moments, and the exact noise of every bilinear form of it
 
 
-#: Least part of n that the effective rows are.
-LEAST_ROWS = 0.1
-
-
 def counted_rows(Q: Array, constant: Array) -> float:
     """Return the released count of rows, at least 1: ``constant`` is 1 in every complete row."""
     return max(float(constant @ Q @ constant), 1.0)
@@ -99,6 +95,7 @@ class SecondMoments:
     # (k,): the functional that is 1 in every complete row; None if the release has none.
     constant: Array | None = None
     known: float | None = None  # Effective rows, where they are given and not read off the release
+    blocks: tuple[int, ...] = ()  # Ends of the blocks of Q, one per site; empty if it has one
 
     @property
     def k(self) -> int:
@@ -112,13 +109,12 @@ class SecondMoments:
 
     @property
     def n_eff(self) -> float:
-        """Rows that count: the released moment of the constant, between n/10 and n."""
+        """Rows that count: the released moment of the constant, between 1 and n."""
         if self.known is not None:
             return self.known
         if self.constant is None:
             return self.rows
-        cell = float(self.constant @ self.Q @ self.constant)
-        return min(self.rows, max(cell, LEAST_ROWS * self.rows))
+        return min(self.rows, counted_rows(self.Q, self.constant))
 
     def cross(self, B1: Array, r1: Array, B2: Array, r2: Array) -> Array:
         """Return ``Cov(B1 E r1, B2 E r2)``, (p1, p2), exactly.
@@ -219,7 +215,9 @@ def trust_of(m: SecondMoments, B: Array) -> float:
     """
     basis = orthonormal(B)[0]
     least = float(np.linalg.eigvalsh(basis @ m.Q @ basis.T)[0])
-    noise = m.s * math.sqrt(2.0 * len(B))
+    ends = itertools.pairwise((0, *(m.blocks or (m.k,))))
+    parts = (svec_scale(m.V[a:b, a:b]) * np.linalg.norm(basis[:, a:b], 2) ** 2 for a, b in ends)
+    noise = math.sqrt(2.0 * len(B)) * (math.hypot(*parts) if m.blocks else m.s)
     return least / noise if noise > 0 else math.copysign(math.inf, least)
 
 
@@ -331,6 +329,7 @@ def kept_moments(m: SecondMoments, back: Array) -> dict[str, Array]:
         "released_noise": m.V,
         "released_map": back,
         "released_rows": np.array([m.rows]),
+        **({"released_blocks": np.array(m.blocks, dtype=float)} if m.blocks else {}),
     }
 
 
@@ -663,3 +662,40 @@ def shrunken(b: Array, V: Array, b0: Array, D: Array) -> Array:
     size = np.sqrt(np.diag(D))  # columns may be of any unit: everything over the sd of its prior
     v, d = V / np.outer(size, size), D / np.outer(size, size)
     return np.asarray(b - size * (v @ np.linalg.solve(v + d, (b - b0) / size)))
+
+
+# -- A released vector that may be zero
+
+#: Values between the least and the largest part of an estimate that is noise.
+_GRID = (np.arange(400) + 0.5) / 400
+
+
+def posterior(x: Array, sd: float, most: float, apart: Array | None = None) -> tuple[Array, Array]:
+    """Return mean (r,) and covariance (r, r) of a vector D from its release x.
+
+    x has noise of this sd. ``D | v ~ N((1 - v) x, (1 - v) sd^2 I)`` with v uniform a priori
+    (Strawderman 1971) between 1 and its value for a D of sd ``most``, in each of the directions
+    ``apart`` (r, j) and in the space that is left.
+    """
+    least = sd * sd / (sd * sd + most * most)
+    r = len(x)
+    spaces = [] if apart is None else [np.outer(b, b) for b in apart.T]
+    spaces.append(np.eye(r) - sum(spaces, np.zeros((r, r))))
+    mean, cov = np.zeros(r), np.zeros((r, r))
+    for P in spaces:
+        k, along = round(float(np.trace(P))), P @ x
+        if k:
+            v, spread = _part_of_noise(float(along @ along) / sd**2, k, least)
+            mean += (1.0 - v) * along
+            cov += (1.0 - v) * sd**2 * P + spread * np.outer(along, along)
+    return mean, cov
+
+
+def _part_of_noise(square: float, k: int, least: float) -> tuple[float, float]:
+    """Return mean and variance of v, given the squared length over sd^2 in k dimensions."""
+    parts = least + (1.0 - least) * _GRID
+    log = k / 2.0 * np.log(parts) - parts * square / 2.0
+    weight = np.exp(log - log.max())
+    weight /= weight.sum()
+    v = float(weight @ parts)
+    return v, float(weight @ (parts - v) ** 2)

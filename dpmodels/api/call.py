@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dpmodels import _testing
+from dpmodels import _testing, messages
 from dpmodels.api.levels import planned_levels, stand_in, unlisted, with_levels
 from dpmodels.api.releases import REQUIRED, fit_of, require
 from dpmodels.api.requests import (
@@ -22,8 +22,10 @@ from dpmodels.api.requests import (
     build_request,
     check_first,
     choose_method,
+    formula_text,
     glm_arguments,
     not_the_private_data,
+    with_base,
 )
 from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
@@ -47,12 +49,13 @@ from dpmodels.records import check_n
 from dpmodels.registry import method_names, methods
 from dpmodels.sources.tables import Features
 from dpmodels.sources.tasks import Elsewhere, as_source, need_rows
+from dpmodels.variables import Count, Real
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.notes import Note
-    from dpmodels.records import Request
+    from dpmodels.records import Estimate, Request
     from dpmodels.registry import Backend
     from dpmodels.results.fit import Fit
 
@@ -85,6 +88,10 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
     with one_thread():
         plan = _finite(planned, "Nothing was read or charged")(request, call.design, n)
     advice = [*plan.advice, *large]
+    if verb_of(request.verb).design in ("build_design", "build_survival_design"):
+        from dpmodels.scoring.coordinates import aliased_advice
+
+        advice += aliased_advice(call.design)
     kind = "" if response is None else getattr(call.design.kinds.get(response.name), "kind", "")
     if request.verb == "dp_ols" and response is not None and kind == "binary":  # by the schema
         advice.append(
@@ -113,7 +120,7 @@ def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
         request: Request = getattr(planned, "request", planned)
         try:
             return step(planned, *arguments)
-        except MemoryError:      # left first: its traceback contains the values that did not fit
+        except MemoryError:  # left first: its traceback contains the values that did not fit
             pass
         except (ArithmeticError, ValueError, IndexError, PrivacyBugError) as error:
             ours = isinstance(error, DPModelsError)
@@ -162,8 +169,11 @@ def _serves_people(request: Request, backend: Backend, reasons: tuple[str, ...])
     )
 
 
-def _label(plan: Plan[Any]) -> str:
-    """Return the call as the ledger prints it: formula, and arguments that change the release."""
+def _label(plan: Plan[Any], typed: tuple[Any, Mapping[str, Any]] | None) -> str:
+    """Return the call as the ledger prints it: formula, and arguments that change the release.
+
+    ``typed`` is the formula as given, where the verb made another of it and of further arguments.
+    """
     request = plan.request
     defaults = {option.name: option.default for option in request.method.options}
     plain = (str, int, float, bool, tuple, list, dict, type(None))  # tables are never a default
@@ -174,10 +184,11 @@ def _label(plan: Plan[Any]) -> str:
     }
     if printed.get("link") == verb_of(request.verb).link:
         del printed["link"]
-    formula, person = request.formula, request.unit
-    if person is not None and request.verb in _EFFECTS and not printed.get("re"):
-        formula = f"{formula} | {person.column}"
-    elif person is not None:
+    formula, consumed = typed or (request.formula, {})
+    if typed is not None:
+        printed.pop("outcome", None)  # of dp_ate: the formula itself
+    printed |= {name: value for name, value in consumed.items() if value is not None}
+    if (person := request.unit) is not None:
         printed["unit"] = person.column
     if person is not None and person.most:
         printed["max_rows"] = person.most
@@ -186,16 +197,13 @@ def _label(plan: Plan[Any]) -> str:
             printed[name] = getattr(request, name)
     if request.sample is not None:
         printed["design"] = request.sample.frame.survey.text
-    words = [f'{request.verb}("{formula}"', f'method="{request.method.name}"']
+    text = f'"{formula}"' if isinstance(formula, str) else repr([*formula])
+    words = [f"{request.verb}({text}", f'method="{request.method.name}"']
     for name, value in printed.items():  # as typed; the kind of long values
         text = json.dumps(value) if isinstance(value, str) else repr(value)
         short = len(text) <= 60 and "\n" not in text
         words.append(f"{name}={text if short else f'<{type(value).__name__}>'}")
     return ", ".join(words) + ")"
-
-
-#: Verbs whose formula has the effects of people after a bar.
-_EFFECTS = ("dp_feols", "dp_fepois")
 
 
 #: Names that are not options: an argument of another name is an option of the verb.
@@ -208,6 +216,7 @@ _CALL: dict[str, Any] = {
     "seed": None,
     "design_options": None,
     "options": {},
+    "typed": None,
 }
 
 
@@ -231,6 +240,7 @@ def call(
     """
     from dpmodels.results.fit import Fit
 
+    formula = formula_text(formula)
     method_options = {name: arguments.pop(name) for name in [*arguments] if name not in _CALL}
     if method_options.get("unit") is None:
         # an argument of some methods: not passed on if it was not given
@@ -239,10 +249,12 @@ def call(
     arguments = {**_CALL, **arguments, "options": options}
     free = fit_of(verb, data)
     if free is not None:  # a release in a table's place: no row, no charge
+        del arguments["typed"]
         return free(
             verb, formula, data, eps=eps, delta=delta, method=method, budget=budget, **arguments
         )
     check_first(formula)
+    typed = arguments.pop("typed")
     require(verb, eps, delta, arguments["options"])
     if arguments["public"] is not None:
         not_the_private_data(arguments["public"], data)
@@ -293,18 +305,21 @@ def call(
         kinds=plan.design.kinds, seed=seed,
     )  # fmt: skip
     door, release = run_stage(  # charged here; the stage is the only one that reads rows
-        _label(plan), plan, plan.backend.release, rows, budget, seed, what="the fit is "
+        _label(plan, typed), plan, plan.backend.release, rows, budget, seed, what="the fit is "
     )
     with one_thread():
         estimate = _finite(plan.backend.estimate, "The charge stands")(plan, release)
     estimate = estimate.of_copied_rows(request.copies)
     if release.why == "rows":
         estimate = replace(estimate, notes=release.detail.notes(release))
+    if not release.reply and (names := _untyped_numbers(plan, source.kinds)):
+        note = messages.UNTYPED_NUMBERS(names=", ".join(names), name=names[0])
+        estimate = replace(estimate, notes=(note, *estimate.notes))
     door.note(release.reply, release.ended)
     for step, text in release.remarks.items():
         door.remark(step, text)
     tell(*map(UtilityWarning, estimate.warnings))
-    fit = Fit(plan, release, estimate)
+    fit = Fit(plan, release, _with_note_on_base(plan, estimate) if release.reply else estimate)
     if not release.reply:
         back, stopped = fit._record.returned, release.why == "rows"
         failed = "too few rows are usable" if stopped else "the private test did not pass"
@@ -324,6 +339,40 @@ def call(
                 params[estimate.names.index("Intercept")] = sum(ends) / 2.0
             fit = Fit(plan, release, replace(estimate, params=params))
     return fit
+
+
+def _with_note_on_base(plan: Plan[Any], estimate: Estimate) -> Estimate:
+    """Return the estimate, with a note where the base level of a factor is rare.
+
+    **Privacy.** From released numbers: the errors of contrasts.
+    """
+    from dpmodels.results.contrasts import better_base
+
+    parts = [v for v in (estimate.vcov_sampling, estimate.vcov_privacy) if v is not None]
+    if not parts or any(v.shape != (len(estimate.names),) * 2 for v in parts):
+        return estimate
+    found = better_base(plan.design.kinds, estimate.names, np.sum(parts, axis=0))
+    if found is None:
+        return estimate
+    note = messages.RARE_BASE(factor=found[0], base=found[1], other=found[2])
+    return replace(estimate, notes=(*estimate.notes, note))
+
+
+def _untyped_numbers(plan: Plan[Any], kinds: Mapping[str, str]) -> list[str]:
+    """Return the columns that are declared numbers and whose type in the table says nothing."""
+    return [
+        name
+        for name, variable in plan.design.kinds.items()
+        if isinstance(variable, (Real, Count)) and kinds.get(name) in ("object", "text")
+    ]
+
+
+def as_typed(fit: Fit, formula: str) -> Fit:
+    """Return the fit with the formula as it was given, of which the verb made another."""
+    from dpmodels.results.fit import Fit
+
+    record = fit._record
+    return Fit._of(replace(record, call=replace(record.call, formula=formula)))
 
 
 # -- ``plan()``: cost and expected errors of a call, before any data
@@ -391,6 +440,13 @@ def plan(
     events : float, optional
         For a regression of events, counts or survival times: the share of rows (of people) with an
         event, or the mean count.
+    within : list of str, optional
+        With ``unit=`` and ``rows_per_unit=``: predictors that vary within persons. The others count
+        as constant there, so that rows of a person add little.
+    icc : float, optional
+        With ``unit=``: correlation of two residuals of a person, ``icc=0.4``. Default: 0.45. Of
+        ``dp_coxph`` it is that of several events of a person. ``dp_feols`` takes in ``sd=`` what
+        varies within persons, by default half of the sd.
 
     Returns
     -------
@@ -404,7 +460,10 @@ def plan(
     """
     if n is REQUIRED:
         raise RequestError("a plan needs the number of rows of the study: dp.plan(..., n=1000)")
-    check_first(formula)
+    _check_planned(verb)
+    formula = formula_text(formula)
+    if verb_of(verb).design != "build_mean_design":  # which also takes names
+        check_first(formula)
     require("dp.plan", eps, delta, options)
     n = check_n(n)
     if isinstance(want, str) and want != "power":
@@ -414,10 +473,9 @@ def plan(
         )
     asks_power = isinstance(want, str) and want == "power" and verb != "dp_test"
     effect = options.pop("effect", None) if asks_power else None
-    typed_facts = dict.fromkeys(("sd", "corr", "events", "tail"))
+    typed_facts = dict.fromkeys(("sd", "corr", "events", "tail", "within", "icc"))
     if verb != "dp_test":
         typed_facts = {name: options.pop(name, None) for name in typed_facts}
-    _check_planned(verb)
     design_options = None
     if verb_of(verb).loss == "family":
         formula, options, design_options = glm_arguments(
@@ -428,6 +486,8 @@ def plan(
     if typed is not None:
         formula, method, options, reasons = typed(formula, method, options, inference, delta)
         design_options = options.pop("design_options", design_options)
+    if verb == "dp_multinom":
+        schema = with_base(schema, formula, options.pop("base", None), None)
     chosen = choose_method(verb, method, public, inference=inference, options=options)
     chosen = chosen._replace(reasons=(*reasons, *chosen.reasons))
     declared, advice = declared_schema(schema, None), ""
@@ -447,12 +507,14 @@ def plan(
 
     make: Callable[[int, float], Plan[Any]] = planned
     result = make(n, eps)
+    from dpmodels.coefficient_forecasts import rare_bases
     from dpmodels.forecasts import Replanned, checked_facts, errors_by, power
 
     if asks_power or any(value is not None for value in typed_facts.values()):
         facts = checked_facts(result, **typed_facts, rows=options.get("rows_per_unit"))
         make, options = errors_by(make, result, facts, options)
         result = make(n, eps)
+        result = replace(result, advice=(*result.advice, *rare_bases(result.design, facts.sd)))
     result = replace(result, again=Replanned(make))
     if advice:
         result = replace(result, advice=(advice, *result.advice))

@@ -260,7 +260,7 @@ def dp_select(
     relation : {"replace", "add-remove"}
         Neighbours for which the candidates are private; the guarantee states the same.
     budget : Budget, optional
-        Charged once, for the choice; calls inside candidates are part of it.
+        Charged once, for the choice; calls inside candidates are part of it, whatever theirs is.
     seed : int, optional
         For tests: the result is then NOT PRIVATE, as it is where a candidate is given one.
 
@@ -272,8 +272,11 @@ def dp_select(
     -------
     Unit: one row, as for the candidates. (eps, delta), **if** every candidate is private at what
     it is given: (eps/3, delta/((1 + e^eps) mean)) a run, or the mu of a run. Charged before the
-    first run. The number of runs has to stay secret: candidates must not print, log, count or
-    have a separate budget. Progress bars of calls inside are not shown.
+    first run. The number of runs has to stay secret: candidates must not print, log or count.
+    Progress bars of calls inside are not shown, and their ``budget=`` is not charged: every call
+    counts against what its run may spend, in threads too. Where a run spends more, or protects
+    another unit or against other neighbours, the guarantee is marked NOT PROVED. While the choice
+    runs, calls with a budget in other threads are refused. Other processes are not seen.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels import messages
-from dpmodels.api.releases import holds_moments, is_release, signed
+from dpmodels.api.releases import holds_moments, signed
 from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
 from dpmodels.errors import BudgetError, NotReleasedError, RequestError, choice, did_you_mean, shown
@@ -192,7 +192,7 @@ def _source(fit: Fit, data: Any, what: str) -> Any:
     return source
 
 
-def _checked_fit(fit: Fit) -> bool:
+def _checked_fit(fit: Any) -> bool:
     """Refuse fits that do not predict a mean; return whether the response is an event."""
     design = fit.design
     if not fit.released:
@@ -206,7 +206,7 @@ def _checked_fit(fit: Fit) -> bool:
     return bool(design.response.kind == "event")
 
 
-def _predictor(fit: Fit) -> Predictor:
+def _predictor(fit: Any) -> Predictor:
     """Return the predictor of a fit: its shrunken coefficients and the inverse of its link."""
     from dpmodels.families import LINKS
     from dpmodels.models.holdout import Predictor
@@ -256,7 +256,7 @@ def _clip(fit: Fit, metric: str, clip: Any) -> float:
 
 @with_numpy_defaults
 def cox_zph(
-    fit: Fit, data: Any, *, eps: Any, delta: Any, transform: str, intervals: Any, units: Any,
+    fit: Any, data: Any, *, eps: Any, delta: Any, transform: str, intervals: Any, units: Any,
     budget: Any, seed: int | None,
 ) -> CoxZph:  # fmt: skip
     """Release scores of a Cox fit by interval of time; see ``Hazards.cox_zph``."""
@@ -358,7 +358,7 @@ def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed
     call = fit._record.call
     text = updated(call.formula, formula)
     function = getattr(verbs, call.verb)
-    free = holds_moments(data) or is_release(data)
+    free = holds_moments(data) or hasattr(type(data), "__noisy_table__")
     if data is None or (not free and (eps is None or delta is None)):
         lacks = "data again, as a fit contains none" if data is None else "eps= and delta="
         raise RequestError(

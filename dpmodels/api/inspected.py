@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import RequestError, SchemaError, did_you_mean
+from dpmodels.formula.codebooks import gaps
 from dpmodels.formula.schema import as_recorded, declared_schema
 from dpmodels.formula.types import check_types
 from dpmodels.sources.inspected import inspected
@@ -78,10 +81,22 @@ def inspect_source(data: Any, schema: Any = None) -> None:
         if seen.spellings:
             most = seen.spellings.most_common(_SHOWN)
             words = ", ".join(f"{text[:_LONGEST]!r} {count:,}" for text, count in most)
-            print(f"\n{name}: matches nothing: {words}")
+            print(f"\n{name}: matches nothing: {words}{_encoding_of(seen.spellings)}")
     others = [name for name in source.kinds if name not in declared and name != declared.unit]
     if others:
         print(f"\nColumns that the schema does not declare: {', '.join(others)}")
+
+
+def _encoding_of(spellings: Iterable[str]) -> str:
+    """Return advice if cells were decoded by another encoding than that of their file."""
+    for text in spellings:
+        if "\ufffd" in text:
+            return '. Cells are not in UTF-8: read the file by dp.read_csv(path, encoding="cp1252")'
+        for encoding in ("latin-1", "cp1252"):
+            with contextlib.suppress(UnicodeError):
+                if text.encode(encoding).decode("utf-8") != text:
+                    return f". Cells are UTF-8 that was read as {encoding}: leave encoding= out"
+    return ""
 
 
 def problems(schema: Schema, data: Any) -> list[str]:
@@ -97,6 +112,13 @@ def problems(schema: Schema, data: Any) -> list[str]:
             check_types(kinds, {name: as_recorded(name, variable, kinds)})
         except SchemaError as error:
             out.append(f"{name}: {error}")
+        between = gaps(code for code, _ in getattr(variable, "recode", None) or ())
+        if between and kinds[name] in ("numeric", "unknown"):
+            first = ", ".join(map(str, between[:3])) + (", ..." if len(between) > 3 else "")
+            out.append(
+                f"{name}: {first} lie between the codes of its levels and are read as missing. "
+                "Numbers of which a few have labels are dp.Real"
+            )
     if schema.unit is not None and schema.unit not in kinds:
         out.append(f"{schema.unit}: the table has no such column, and unit= names it")
     return out + [f"{name}: not declared" for name in kinds

@@ -18,7 +18,7 @@ from dpmodels.api.releases import (
     holds_moments,
     require,
 )
-from dpmodels.api.requests import check_first, check_level, choose_method
+from dpmodels.api.requests import check_first, check_level, choose_method, formula_text
 from dpmodels.errors import FormulaError, RequestError
 from dpmodels.formula.describe import independent, public_points
 from dpmodels.verbs import like
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 def columns_formula(columns: Any) -> str:
     """Return ``"x1 + x2 ~ 1"`` for that text, with or without its ``~``, or for a list of names."""
+    columns = formula_text(columns)
     if isinstance(columns, str):
         text = columns.strip()
         if text.startswith("~"):
@@ -97,12 +98,20 @@ def dp_mean(
     >>> fit.params.round(1).to_dict()
     {'mdvis': 2.9}
     """
+    typed: tuple[Any, dict[str, Any]] = (formula, {})
     formula = columns_formula(formula)
     return call(
-        "dp_mean", default="clipped", formula=formula, data=data, eps=eps, delta=delta,
+        "dp_mean", typed=typed, default="clipped", formula=formula, data=data, eps=eps, delta=delta,
         method=method, schema=schema, bounds=bounds, inference=inference, budget=budget, seed=seed,
         progress=progress, options=options,
     )  # fmt: skip
+
+
+def columns_arguments(
+    formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
+) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
+    """Return the arguments for a plan of columns."""
+    return columns_formula(formula), method, options, ()
 
 
 @like(dp_ols)
@@ -176,7 +185,8 @@ def dp_moments(
     """
     formula = columns_formula(columns)
     return call(
-        "dp_moments", default=lambda: choose_method("dp_moments", method, public), data=data,
+        "dp_moments", typed=(columns, {}),
+        default=lambda: choose_method("dp_moments", method, public), data=data,
         eps=eps, delta=delta, method=method, schema=schema, bounds=bounds, public=public,
         budget=budget, seed=seed, progress=progress, options=options, formula=formula,
     )  # fmt: skip
@@ -230,10 +240,12 @@ def dp_pca(
     >>> len(fit.params)
     3
     """
+    typed: tuple[Any, dict[str, Any]] = (formula, {})
     formula = columns_formula(formula)
     method = options.pop("method", None)
     return call(
-        "dp_pca", default="gptr", formula=formula, data=data, eps=eps, delta=delta, k=k,
+        "dp_pca", typed=typed,
+        default="gptr", formula=formula, data=data, eps=eps, delta=delta, k=k,
         schema=schema, bounds=bounds, budget=budget, seed=seed, options=options, method=method,
     )  # fmt: skip
 
@@ -337,7 +349,7 @@ def dp_bayes(
     Privacy
     -------
     Unit: one row. Neighbours: replace one row, n public. Charged: (eps, delta), before noise is
-    drawn, also for a no-reply. Public: formula, schema with the class levels, n. A row of an
+    drawn. Public: formula, schema with the class levels, n. A row of an
     undeclared class adds nothing.
 
     Examples
@@ -461,7 +473,7 @@ def dp_iv(
 
 def _parts(formula: Any) -> tuple[str, str]:
     """Return ``("y ~ x + w", "z + w")``."""
-    check_first(formula)
+    formula = check_first(formula)
     main, bar, instruments = formula.partition("|")
     if not bar or "|" in instruments or not instruments.strip() or "~" in instruments:
         raise FormulaError(

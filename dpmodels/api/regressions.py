@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.call import call
+from dpmodels.api.call import as_typed, call
 from dpmodels.api.releases import REQUIRED
-from dpmodels.api.requests import Choice, choose_method, glm_arguments
+from dpmodels.api.requests import Choice, choose_method, glm_arguments, with_base
 from dpmodels.errors import RequestError, shown
 from dpmodels.formula.words import is_one_name, split_effects, written_name
 from dpmodels.verbs import like
@@ -106,8 +105,9 @@ def dp_ols(
     Privacy
     -------
     Unit: one row, or one person (``unit=``). Neighbours: replace one row, n public (or as
-    ``relation=`` says). Charged: the pair (eps, delta), before any noise is drawn, also if there is
-    no reply. Public: the formula, schema, column names and dtypes, n, the method and its options.
+    ``relation=`` says). Charged: the pair (eps, delta), before any noise is drawn; after a
+    no-reply the part for which none was drawn goes back. Public: the formula, schema, column names
+    and dtypes, n, the method and its options.
 
     Examples
     --------
@@ -216,6 +216,7 @@ def dp_glm(
     >>> bool(fit.params["lncoins"] < 0)
     True
     """
+    typed = formula, {"offset": offset, "exposure": exposure}
     formula, options, design_options = glm_arguments(
         formula, family=family, event=event, link=link, offset=offset, exposure=exposure, **options
     )
@@ -227,7 +228,7 @@ def dp_glm(
     return call(
         "dp_glm", default=default, formula=formula, data=data, eps=eps, delta=delta, method=method,
         schema=schema, bounds=bounds, public=public, inference=inference, budget=budget, seed=seed,
-        progress=progress, options=options, design_options=design_options,
+        progress=progress, options=options, design_options=design_options, typed=typed,
     )  # fmt: skip
 
 
@@ -295,13 +296,22 @@ def dp_quantreg(
     ``unit="attribute"``: one attribute of a row. Neighbours: replace one, n public (or
     ``relation="add-remove"``). Charged: (eps, delta), before noise is drawn. On a release: nothing.
     """
-    if "q" in options:  # statsmodels' word
-        tau = options.pop("q")
+    options = quantreg_arguments(formula, method, {"tau": tau, **options}, inference, delta)[2]
     return call(
-        "dp_quantreg", default="scoring", formula=formula, data=data, eps=eps, delta=delta, tau=tau,
+        "dp_quantreg", default="scoring", formula=formula, data=data, eps=eps, delta=delta,
         method=method, schema=schema, bounds=bounds, public=public, inference=inference,
         budget=budget, seed=seed, progress=progress, unit=unit, options=options,
     )  # fmt: skip
+
+
+def quantreg_arguments(
+    formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
+) -> tuple[Any, str | None, dict[str, Any], tuple[str, ...]]:
+    """Return the arguments for a plan of a quantile regression: ``q=`` is statsmodels' word."""
+    if "q" in options:
+        options = {**options, "tau": options["q"]}
+        del options["q"]
+    return formula, method, options, ()
 
 
 @like(dp_ols)
@@ -457,8 +467,7 @@ def with_intercepts(verb: str, formula: str, unit: str | None, re: Any) -> tuple
         )
     if unit is None:
         raise RequestError(
-            f"{verb}: re= needs all rows of each person, so it protects people. Add "
-            f'unit="{re}"'
+            f'{verb}: re= needs all rows of each person, so it protects people. Add unit="{re}"'
         )
     if re != unit:
         raise RequestError(
@@ -484,8 +493,6 @@ def panel_arguments(
 
 def _fit(verb: str, formula: str, data: Any, *, unit: str | None, **arguments: Any) -> Fit:
     """Fit a panel model: people are the unit, and errors are clustered by person."""
-    from dpmodels.results.fit import Fit
-
     for name in ("vcov", "cluster"):  # of fixest and other packages
         if name in arguments["options"]:
             raise RequestError(
@@ -498,10 +505,11 @@ def _fit(verb: str, formula: str, data: Any, *, unit: str | None, **arguments: A
         text, unit = without_effects(verb, formula, unit)
         if arguments["options"].pop("mundlak", True) is not True:
             raise RequestError(f'{verb}: mundlak= needs re=, for example re="{unit}"')
-    fit = call(verb, text, data, method=None, default="scoring", unit=unit, **arguments)
-    record = fit._record
-    typed = replace(record, call=replace(record.call, formula=formula))
-    return Fit._of(typed)
+    fit = call(
+        verb, text, data, method=None, default="scoring", unit=unit, typed=(formula, {}),
+        **arguments,
+    )  # fmt: skip
+    return as_typed(fit, formula)
 
 
 @like(dp_ols)
@@ -804,25 +812,6 @@ def dp_multinom(
     """
     return call(
         "dp_multinom", formula, data, eps=eps, delta=delta, method=None, default="scoring",
-        schema=_based(schema, formula, base, data), bounds=bounds, budget=budget, seed=seed,
+        schema=with_base(schema, formula, base, data), bounds=bounds, budget=budget, seed=seed,
         progress=progress, unit=unit, options=options,
     )  # fmt: skip
-
-
-def _based(schema: Any, formula: str, base: Any, data: Any) -> Any:
-    """Return the schema (of the call, else of the frame) with the response's base level first."""
-    if base is None:
-        return schema
-    from dpmodels.formula.schema import Schema, declared_schema
-    from dpmodels.variables import Levels
-
-    name = formula.split("~")[0].strip().strip("`")
-    current = declared_schema(schema, Schema.from_frame_attrs(data)) or Schema()
-    declared: Any = current[name] if name in current else None  # noqa: SIM401
-    levels = list(declared.levels) if isinstance(declared, Levels) else []
-    if base not in levels:
-        raise RequestError(
-            f"base={shown(base)} is not a declared level of {name!r}"
-            + (f": {levels}" if levels else ", whose levels are not declared in schema=")
-        )
-    return current.update({name: Levels(sorted(levels, key=lambda level: level != base))})

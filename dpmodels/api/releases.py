@@ -317,11 +317,6 @@ class MissingArgumentError(RequestError, TypeError):
     """A required keyword was left out."""
 
 
-def is_release(data: Any) -> bool:
-    """Whether ``data`` is a noised table."""
-    return hasattr(type(data), "__noisy_table__")
-
-
 def given_names(**arguments: Any) -> list[str]:
     """Return the names of the arguments that a call gave: none of them goes with a release."""
     return [
@@ -347,7 +342,7 @@ def fit_of(verb: str, data: Any) -> Callable[..., Fit] | None:
     """Return the function that fits on a release, or None if the data is a table."""
     from dpmodels.registry import method_names
 
-    if is_release(data):
+    if hasattr(type(data), "__noisy_table__"):
         return _fit_on_release if "drcl" in method_names(verb) else None
     if not holds_moments(data):
         return None
@@ -358,9 +353,7 @@ def fit_of(verb: str, data: Any) -> Callable[..., Fit] | None:
     )
 
 
-def _estimated(
-    plan: Any, release: Release, estimate: Callable[[Any, Release], Estimate]
-) -> Fit:
+def _estimated(plan: Any, release: Release, estimate: Callable[[Any, Release], Estimate]) -> Fit:
     """Return the fit of an earlier release: nothing is read and nothing is charged."""
     from dpmodels.results.fit import Fit
     from dpmodels.scoring.notes import no_ranges_note

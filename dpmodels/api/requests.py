@@ -25,14 +25,14 @@ from dpmodels.errors import (
     path_of,
     shown,
 )
-from dpmodels.formula.words import LONGEST_NAME
+from dpmodels.formula.words import LONGEST_NAME, one_name
 from dpmodels.quiet import tell
 from dpmodels.records import Request, check_eps_delta, check_n, check_seed
 from dpmodels.registry import Method, default_method, method_names, resolve
 from dpmodels.scoring.cluster_plan import SampleDesign
 from dpmodels.survey import Frame, Survey
 from dpmodels.units import LEVELS, NO_IDS, Person, identifier_among, person_of
-from dpmodels.variables import Binary, Count, Levels, Real, Text
+from dpmodels.variables import Count, Levels, Text
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
@@ -144,8 +144,10 @@ def labels_declared(
     return out
 
 
-def sample_of(survey: Survey, design: Design, variables: Mapping[str, Any]) -> SampleDesign:
-    """Return the sample of a call: its design with labels, and its public facts."""
+def sampled(
+    request: Request, survey: Survey, design: Design, variables: Mapping[str, Any]
+) -> tuple[Request, Design]:
+    """Return the request with its sample, and the design whose rows have an id of a cluster."""
     from dpmodels.formula.schema import Schema
     from dpmodels.formula.survival import design_from
 
@@ -163,13 +165,16 @@ def sample_of(survey: Survey, design: Design, variables: Mapping[str, Any]) -> S
     frame = Frame(survey, levels, labelled)
     frame.factors()  # raise now if the declarations do not fit together
     if psu is None and (strata is None or survey.fpc is None):
-        return SampleDesign(frame, design)
+        return replace(request, sample=SampleDesign(frame, design)), design
     design_variables = dict(design.schema.variables)
     schema = Schema(
         **{**{k: v for k, v in variables.items() if k not in design_variables}, **design_variables}
     )
-    text = {**design.to_dict(), "schema": schema.to_dict(), "labels": [psu, strata]}
-    return SampleDesign(frame, design_from(text))
+    text = {**design.to_dict(), "schema": schema.to_dict()}
+    labelled_design = design_from({**text, "labels": [psu, strata]})
+    if psu is not None and not design.cells and design.survival is None:
+        design = design_from({**text, "ids": psu})
+    return replace(request, sample=SampleDesign(frame, labelled_design)), design
 
 
 # -- Which method serves a call that names none: a rule on public quantities
@@ -284,12 +289,30 @@ def glm_arguments(
                 f"{name}= must be a string, for example {name}='months': it is read row by row "
                 f"with the data; got {type(text).__name__}"
             )
-        inner = f"log({text})" if name == "exposure" else text
-        formula = f"{formula} + offset({inner})"
+        inner = f"log({one_name(text)})" if name == "exposure" else one_name(text)
+        formula = f"{formula_text(formula)} + offset({inner})"
     design: dict[str, Any] = {"response_ok": chosen.response}
     if event is not None:
         design["event"] = event
     return formula, {**options, "family": chosen.name, "link": named.name}, design
+
+
+def with_base(schema: Any, formula: str, base: Any, data: Any) -> Any:
+    """Return the schema (of the call, else of the frame) with the response's base level first."""
+    if base is None:
+        return schema
+    from dpmodels.formula.schema import Schema, declared_schema
+
+    name = formula.split("~")[0].strip().strip("`")
+    current = declared_schema(schema, Schema.from_frame_attrs(data)) or Schema()
+    declared: Any = current[name] if name in current else None  # noqa: SIM401
+    levels = list(declared.levels) if isinstance(declared, Levels) else []
+    if base not in levels:
+        raise RequestError(
+            f"base={shown(base)} is not a declared level of {name!r}"
+            + (f": {levels}" if levels else ", whose levels are not declared in schema=")
+        )
+    return current.update({name: Levels(sorted(levels, key=lambda level: level != base))})
 
 
 @dataclass(frozen=True)
@@ -348,22 +371,6 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
     if common["n"] is not None:
         common["n"] = check_n(common["n"])
     return common
-
-
-def _with_integer_event(
-    formula: str, schema: Schema, kinds: Mapping[str, str], design_options: Mapping[str, Any]
-) -> Schema:
-    """Return the schema in which an integer response without a range is an event, 0 or 1.
-
-    The type of a column is public. Any other number of it is a missing cell.
-    """
-    name = formula.partition("~")[0].strip().strip("`")
-    variable = schema.variables.get(name)
-    event = design_options.get("response_ok") == "event" and design_options.get("event") is None
-    integer = str(getattr(kinds.get(name), "cells", "")).startswith(("int", "uint"))
-    if event and integer and isinstance(variable, Real) and variable.interval is None:
-        return schema.update({name: Binary()})
-    return schema
 
 
 def _person(
@@ -493,6 +500,13 @@ def check_declared(
                     f"{close!r}? It has no declaration, and this call does not use it"
                 )
             )
+    if absent and silent:
+        tell(
+            DPModelsWarning(
+                f"the schema declares {absent[0]!r}, which no column is called, and {silent[0]!r} "
+                "of this formula has no declaration. If they are the same, correct the name"
+            )
+        )
     from dpmodels.formula.parser import inline_variables
     from dpmodels.sources.tables import Untyped
 
@@ -540,13 +554,27 @@ def check_columns(design: Design, formula: str) -> None:
             raise FormulaError(f"{formula!r}: every column is 0 in every row. For example 'y ~ x'")
 
 
-def check_first(formula: Any) -> None:
-    """Refuse a call whose first argument is not a formula."""
+def formula_text(formula: Any) -> Any:
+    """Return the text of a formula of formulaic or patsy; anything else as it is."""
+    package = type(formula).__module__.split(".")[0]
+    if package == "patsy" and hasattr(formula, "describe"):
+        return str(formula.describe())
+    if package != "formulaic":
+        return formula
+    left, right = getattr(formula, "lhs", None), getattr(formula, "rhs", formula)
+    terms = [str(term) for term in right]
+    terms = [t for t in terms if t != "1"] if "1" in terms else ["0", *terms]
+    return f"{'' if left is None else left} ~ {' + '.join(terms) or '1'}".strip()
+
+
+def check_first(formula: Any) -> Any:
+    """Return the formula of a call as text; refuse a first argument that is none."""
     from dpmodels.formula.words import check_names
 
+    formula = formula_text(formula)
     check_names(formula)
     if isinstance(formula, str):
-        return
+        return formula
     table = hasattr(formula, "columns") or hasattr(formula, "schema")
     raise RequestError(
         f"the first argument is the formula, a string such as 'y ~ x1 + x2'; got "
@@ -637,9 +665,11 @@ def _possible_identifier(
 def _check_public(entry: Method) -> None:
     """Refuse ``public=`` for a method that does not use it."""
     if "public" not in entry.accepts:
+        able = [m for m in method_names(entry.verb) if "public" in resolve(entry.verb, m).accepts]
+        use = f", or use method={' or '.join(map(repr, able))}, which does"
         raise RequestError(
-            f"{entry.verb}(method={entry.name!r}) does not use public data: drop public=, or use a "
-            "method that does, for example method='pmt'"
+            f"{entry.verb}(method={entry.name!r}) does not use public data: drop public="
+            + (use if able else f"; no method of {entry.verb} uses them")
         )
 
 
@@ -684,6 +714,9 @@ def build_request(
     all_options.setdefault("na", entry.na)
     common = _common(all_options)
     resolved = entry.resolve_options({**all_options, **level})
+    if resolved.get("cause") is not None:
+        formula = language.survival.with_cause(formula, resolved["cause"])
+        resolved = {**resolved, "cause": None}  # the formula has it
     eps, delta = check_eps_delta(eps, delta, allow_pure="delta > 0" not in entry.needs)
     relation = _relation(verb, entry, common)
     seed = check_seed(seed)
@@ -715,7 +748,6 @@ def build_request(
     needed = needed_variables(formula, kinds, **read)
     check_declared(kinds, declared, bounds, needed, formula)
     full = schema_for(kinds, declared, bounds, needed, formula=formula, verb=verb)
-    full = _with_integer_event(formula, full, kinds, design_options or {})
     labels = {} if survey is None else labels_declared(survey, declared, kinds)
     request = Request(
         verb=verb,
@@ -749,7 +781,7 @@ def build_request(
     check_columns(design, formula)
     check_subset(request.subset, full, formula)
     if survey is not None:
-        request = replace(request, sample=sample_of(survey, design, labels))
+        request, design = sampled(request, survey, design, labels)
     if request.buy == "all":
         design = design.without_bounds()
     if public is not None:

@@ -9,6 +9,7 @@ from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
 from dpmodels.api.releases import REQUIRED, given_names, request_of_other_verb
 from dpmodels.errors import RequestError
+from dpmodels.formula.survival import with_cause
 from dpmodels.verbs import like
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def dp_survfit(
     times: Any = None,
     breaks: Any = None,
     conf_type: str = "log-log",
+    cause: Any = None,
     method: str | None = None,
     schema: Schema | None = None,
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
@@ -52,6 +54,10 @@ def dp_survfit(
         32 are released as a binary tree.
     conf_type : {"log-log", "log", "plain"}
         Scale on which intervals are symmetric. R's default is "log"; "log-log" covers better.
+    cause : level, optional
+        For competing risks: the event has declared levels, the first of which is censored
+        (``dp.Levels([0, 1, 2])``), and this is the one of interest, or "all" for each. The fit is
+        then the cumulative incidence (Aalen and Johansen), and ``fit.rmst(24)`` the mean time lost.
     **options
         ``unit="person_id"``: each person counts once, by the share of their rows. With
         ``Surv(start, stop, event)`` a person counts by all their episodes, of which up to
@@ -84,7 +90,7 @@ def dp_survfit(
     >>> import dpmodels as dp
     >>> rng = np.random.default_rng(1)
     >>> dies, leaves = rng.exponential(10, 5000), rng.uniform(4, 20, 5000)
-    >>> table = {"time": np.minimum(dies, leaves), "dead": (dies <= leaves) * 1.0}
+    >>> table = {"time": np.minimum(dies, leaves), "dead": dies <= leaves}
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
     ...     fit = dp.dp_survfit("Surv(time, dead) ~ 1", table, eps=1, delta=1e-6,
@@ -94,7 +100,7 @@ def dp_survfit(
     """
     return call(
         "dp_survfit", default="table", formula=formula, data=data, eps=eps, delta=delta,
-        times=times, breaks=breaks, conf_type=conf_type, method=method, schema=schema,
+        times=times, breaks=breaks, conf_type=conf_type, cause=cause, method=method, schema=schema,
         bounds=bounds, budget=budget, seed=seed, progress=progress, options=options,
     )  # fmt: skip
 
@@ -108,6 +114,7 @@ def dp_survdiff(
     delta: float = REQUIRED,
     times: Any = None,
     breaks: Any = None,
+    cause: Any = None,
     method: str | None = None,
     schema: Schema | None = None,
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
@@ -127,6 +134,8 @@ def dp_survdiff(
         groups, at no further cost, which is also ``fit.survdiff()``.
     eps, delta, times, breaks, method, schema, bounds, budget, seed, progress
         As in :func:`dpmodels.dp_survfit`.
+    cause : level, optional
+        As in :func:`dpmodels.dp_survfit`: hazards of one cause are compared.
     **options
         As in :func:`dpmodels.dp_survfit`.
 
@@ -154,7 +163,7 @@ def dp_survdiff(
     >>> rng = np.random.default_rng(1)
     >>> arm = rng.choice(["a", "b"], 5000)
     >>> dies = rng.exponential(np.where(arm == "a", 10.0, 14.0))
-    >>> table = {"time": np.minimum(dies, 15.0), "dead": (dies <= 15.0) * 1.0, "arm": arm}
+    >>> table = {"time": np.minimum(dies, 15.0), "dead": dies <= 15.0, "arm": arm}
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
     ...     fit = dp.dp_survdiff("Surv(time, dead) ~ arm", table, eps=1, delta=1e-6, seed=1,
@@ -173,7 +182,7 @@ def dp_survdiff(
                 f"{', '.join(surplus)} must not be given with a released curve: it was charged "
                 "when it was released"
             )
-        if formula != data.formula:
+        if (formula if cause is None else with_cause(formula, cause)) != data.formula:
             raise RequestError(
                 f'the curve is of "{data.formula}", and the test is of its groups: write the same '
                 "formula, or fit.survdiff()"
@@ -181,14 +190,14 @@ def dp_survdiff(
         return survdiff_of(data)
     return call(
         "dp_survdiff", default="logrank", formula=formula, data=data, eps=eps, delta=delta,
-        times=times, breaks=breaks, method=method, schema=schema, bounds=bounds, budget=budget,
-        seed=seed, progress=progress, options=options,
+        times=times, breaks=breaks, cause=cause, method=method, schema=schema, bounds=bounds,
+        budget=budget, seed=seed, progress=progress, options=options,
     )  # fmt: skip
 
 
 def survdiff_of(fit: Any) -> Fit:
     """Return the log-rank test of the groups of a released curve: reads no row, costs nothing."""
-    from dpmodels.models.survival.curve import estimate_of, logrank
+    from dpmodels.models.survival.curve import check_tested, estimate_of, logrank
     from dpmodels.models.survival.show import curves_from
     from dpmodels.planning import Plan
     from dpmodels.records import Release
@@ -196,10 +205,7 @@ def survdiff_of(fit: Any) -> Fit:
 
     curves = curves_from(fit._record)
     layout = curves[0].layout
-    if len(layout.groups) < 2:
-        raise RequestError(
-            f'"{fit.formula}" has one group, and a test compares several: Surv(time, event) ~ group'
-        )
+    check_tested(layout, fit.formula)
     options = {k: fit.options[k] for k in ("times", "breaks", "max_episodes")
              if fit.options.get(k) is not None}  # fmt: skip
     call = request_of_other_verb(
@@ -219,6 +225,7 @@ def dp_coxph(
     eps: float = REQUIRED,
     delta: float = REQUIRED,
     breaks: Any = None,
+    cause: Any = None,
     concordance: bool = False,
     method: str | None = None,
     schema: Schema | None = None,
@@ -242,6 +249,9 @@ def dp_coxph(
         60)}``): its longest value is private. Strata and factors need declared levels.
     breaks : int or list of float, optional
         Cells of time in which the baseline hazard is released: 13 equal ones by default.
+    cause : level, optional
+        The event of interest, of declared levels the first of which is censored. Events of other
+        causes are censored too: hazards are cause-specific.
     concordance : bool
         Release Harrell's C too, for .05 of mu^2: one more table, by deciles of the released risk.
         Not with ``Surv(start, stop, event)``.
@@ -257,7 +267,8 @@ def dp_coxph(
     Fit
         Log hazard ratios with errors by unit; ``fit.predict(new, what="risk")``,
         ``what="survival"`` with ``times=``, ``fit.hazard_ratios()``, ``fit.baseline()``,
-        ``fit.concordance()``; ``fit.cox_zph(data, ...)`` checks proportionality, a new release.
+        ``fit.concordance()``, ``fit.adjusted_curves("arm", over=)``; ``fit.cox_zph(data, ...)``
+        checks proportionality, a new release.
 
     Notes
     -----
@@ -281,7 +292,7 @@ def dp_coxph(
     >>> rng = np.random.default_rng(1)
     >>> x = rng.integers(0, 2, 8000) * 1.0
     >>> dies, leaves = rng.exponential(10 * np.exp(-0.7 * x)), rng.uniform(4, 20, 8000)
-    >>> table = {"time": np.minimum(dies, leaves), "dead": (dies <= leaves) * 1.0, "x": x}
+    >>> table = {"time": np.minimum(dies, leaves), "dead": dies <= leaves, "x": x}
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
     ...     fit = dp.dp_coxph("Surv(time, dead) ~ x", table, eps=2, delta=1e-6,
@@ -291,6 +302,6 @@ def dp_coxph(
     """
     return call(
         "dp_coxph", default="scoring", formula=formula, data=data, eps=eps, delta=delta,
-        breaks=breaks, concordance=concordance, method=method, schema=schema, bounds=bounds,
-        budget=budget, seed=seed, progress=progress, unit=unit, options=options,
+        breaks=breaks, cause=cause, concordance=concordance, method=method, schema=schema,
+        bounds=bounds, budget=budget, seed=seed, progress=progress, unit=unit, options=options,
     )  # fmt: skip

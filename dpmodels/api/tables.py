@@ -10,6 +10,7 @@ from dpmodels.api.regressions import dp_ols
 from dpmodels.api.releases import REQUIRED, given_names, request_of_other_verb
 from dpmodels.api.requests import Choice, check_first
 from dpmodels.errors import RequestError, shown
+from dpmodels.formula.words import one_name
 from dpmodels.units import column_of
 from dpmodels.verbs import like
 
@@ -57,7 +58,7 @@ def table_from_moments(formula: str, fit: Any, surplus: list[str]) -> Fit:
 
 def with_groups(formula: Any, by: Any) -> str:
     """Return ``"~ a + b"`` with groups ``by`` as the two-sided ``"a + b ~ by"``."""
-    check_first(formula)
+    formula = check_first(formula)
     if by is None:
         return str(formula)
     names = [by] if isinstance(by, str) else [*by] if isinstance(by, (list, tuple)) else []
@@ -71,7 +72,7 @@ def with_groups(formula: Any, by: Any) -> str:
             f'"{formula}" has its groups on the right of "~" already: leave by= out, or write '
             f'"~ {left.strip()}"'
         )
-    return f"{(right if tilde else left).strip()} ~ {':'.join(names)}"
+    return f"{(right if tilde else left).strip()} ~ {':'.join(map(one_name, names))}"
 
 
 def table_arguments(
@@ -116,7 +117,8 @@ def dp_table(
         The guarantee of the whole call; ``delta=0`` gives pure differential privacy.
     by : str or list of str, optional
         Groups: ``dp_table("~ age + gender", by="treatment")``, a "table 1": one row per variable
-        (with its ``label=``), one column per group and one for all.
+        (with its ``label=``), one column per group and one for all. A list: groups of several
+        variables. Variables that make the groups are left out of the rows, also of ``"~ ."``.
     medians : str or list of str, optional
         Numeric variables that the table shows by median [quartiles] instead of mean (SD),
         ``medians="bmi"``; True: all. Half of eps is spent on their quartiles.
@@ -132,10 +134,10 @@ def dp_table(
         as in :func:`dpmodels.dp_ols`). Each person then counts once, in every cell by the share of
         their rows; with ``max_rows=m`` rows are counted, at most m of each person, and the noise is
         that for m changed rows. ``noise="auto"`` (the narrower at this guarantee), ``suppress=10``
-        (blank values that are based on a *released* count below 10), ``errors=True`` (print the
-        noise of each number of a table 1), ``smd=True`` (standardised differences of groups),
-        ``p_values=True`` (P of equal groups): these three cost nothing, and
-        ``fit.summary(smd=True)`` has them too. ``bounds_share=``, ``subset=``, ``level=``.
+        (blank values that are based on a *released* count below 10), ``errors=False`` (a
+        table 1 without the noise of each number), ``smd=True`` (standardised differences of
+        groups), ``p_values=True`` (P of equal groups, not of medians): these three cost nothing,
+        and ``fit.summary(smd=True)`` has them too. ``bounds_share=``, ``subset=``, ``level=``.
         ``weights="w"``, a column with a declared range from 0: totals, shares and means of the
         population. ``design=dp.Survey(weights="w", strata="region", psu="village", psus=400)``: the
         same with errors by village, at most 60 cells and means at once.
@@ -147,8 +149,10 @@ def dp_table(
 
     Notes
     -----
-    Every axis has a cell ``(missing)``: missing and undeclared cells, and rows that ``subset=``
-    leaves out. So a table adds up to n, which is public, and all margins agree.
+    Every axis has a cell ``(missing)`` for missing and undeclared cells. So a table adds up to n,
+    which is public, and all margins agree. With ``subset=`` the other rows are in no cell: a table
+    adds up to the number of rows in the subset, which is released with noise, and shares are of
+    these.
 
     Privacy
     -------
@@ -167,7 +171,7 @@ def dp_table(
     >>> fit.tidy()[["level", "estimate"]].round(0).values.tolist()[-1]
     ['(missing)', 4.0]
     """
-    formula = with_groups(formula, by)
+    typed, formula = (formula, {"by": by}), with_groups(formula, by)
     if is_moments(data):
         surplus = given_names(
             medians=medians, quantiles=quantiles, histogram=histogram, budget=budget, seed=seed,
@@ -176,7 +180,7 @@ def dp_table(
         surplus += [*options, *given_names(eps=eps, delta=delta)]
         return table_from_moments(formula, data, surplus)
     return call(
-        "dp_table", default="joint", formula=formula, data=data, eps=eps, delta=delta,
+        "dp_table", typed=typed, default="joint", formula=formula, data=data, eps=eps, delta=delta,
         medians=medians, quantiles=quantiles, histogram=histogram, method=method, schema=schema,
         bounds=bounds, budget=budget, seed=seed, progress=progress, options=options,
     )  # fmt: skip
@@ -188,7 +192,7 @@ _MANY = 10
 
 def quantile_formula(formula: Any) -> str:
     """Return ``"wage"`` and ``"wage ~ 1"`` as the formulas ``"~ wage"`` and ``"wage ~ 1"``."""
-    check_first(formula)
+    formula = check_first(formula)
     return str(formula) if "~" in formula else f"~ {formula}"
 
 
@@ -208,9 +212,13 @@ def quantile_arguments(
     formula: Any, method: str | None, options: dict[str, Any], inference: bool, delta: Any
 ) -> tuple[str, str | None, dict[str, Any], tuple[str, ...]]:
     """Return the arguments for a plan of quantiles, with the method that the rule chooses."""
+    options = {"q": 0.5, **options}
     reasons: tuple[str, ...] = ()
-    if method is None:
-        method, reasons = quantile_method(options.get("q", 0.5), inference, delta)
+    for word in ("tau", "quantiles", "probs"):  # of dp_quantreg, of dp_table, of R
+        if word in options:
+            options["q"] = options.pop(word)
+    chosen: tuple[str, tuple[str, ...]] = quantile_method(options["q"], inference, delta)
+    method, reasons = (method, reasons) if method is not None else chosen
     return quantile_formula(formula), method, options, reasons
 
 
@@ -276,12 +284,13 @@ def dp_quantile(
     >>> fit.params.to_dict()
     {'q0.5(mdvis)': 1.0, 'q0.9(mdvis)': 7.0}
     """
-    formula = quantile_formula(formula)
-    for word in ("tau", "quantiles", "probs"):  # of dp_quantreg, of dp_table, of R
-        q = options.pop(word, q)
-    default = method or (lambda: Choice(*quantile_method(q, inference, delta)))
+    typed: tuple[Any, dict[str, Any]] = (formula, {})
+    formula, chosen, options, reasons = quantile_arguments(
+        formula, method, {"q": q, **options}, inference, delta
+    )
+    default = method or (lambda: Choice(str(chosen), reasons))
     return call(
-        "dp_quantile", formula=formula, data=data, q=q, eps=eps, delta=delta, method=method,
+        "dp_quantile", formula=formula, data=data, typed=typed, eps=eps, delta=delta, method=method,
         schema=schema, bounds=bounds, inference=inference, budget=budget, seed=seed,
         progress=progress, options=options, default=default,
     )  # fmt: skip
@@ -291,7 +300,7 @@ def test_arguments(formula: Any, test: Any) -> tuple[str, str]:
     """Return the formula of a test and its method: a paired test is one of a difference."""
     from dpmodels.models.table.testing import check_name
 
-    check_first(formula)
+    formula = check_first(formula)
     check_name(test)
     if callable(test):
         text = str(formula)
@@ -387,6 +396,7 @@ def dp_test(
     >>> fit.stats["df"]
     1.0
     """
+    typed: tuple[Any, dict[str, Any]] = (formula, {})
     formula, method = test_arguments(formula, test)
     options = {"test": test, **options}
     if method != "subsample":
@@ -398,6 +408,7 @@ def dp_test(
     return call(
         "dp_test", formula, data, budget=budget, eps=eps, delta=delta, method=method,
         default=method, schema=schema, bounds=bounds, seed=seed, progress=progress, options=options,
+        typed=typed,
     )  # fmt: skip
 
 

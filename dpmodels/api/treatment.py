@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.api.call import call
+from dpmodels.api.call import as_typed, call
 from dpmodels.api.regressions import dp_ols
 from dpmodels.api.releases import REQUIRED
 from dpmodels.api.requests import check_first
 from dpmodels.errors import FormulaError, RequestError, shown
 from dpmodels.formula.schema import declared_schema
+from dpmodels.formula.words import one_name
 from dpmodels.sources.tasks import as_source
 from dpmodels.variables import Binary, Levels
 from dpmodels.verbs import like
@@ -33,6 +34,7 @@ def joint_formula(formula: str, options: Mapping[str, Any]) -> tuple[str, dict[s
             "dp_ate needs treatment=, the column of the treatment, for example "
             f"treatment='t'; got {shown(treatment)}"
         )
+    treatment = one_name(treatment)
     response, tilde, covariates = formula.partition("~")
     covariates = covariates.strip()
     if not tilde or not response.strip():
@@ -51,9 +53,9 @@ def joint_formula(formula: str, options: Mapping[str, Any]) -> tuple[str, dict[s
                 f"{text!r}: list the covariates by name, '.' would include the treatment"
             )
     folds = checked_folds(options.get("folds"))
-    sides = dict.fromkeys([treatment.strip(), folds or "", covariates, propensity])
+    sides = dict.fromkeys([treatment, folds or "", covariates, propensity])
     joint = f"{response.strip()} ~ {' + '.join(side for side in sides if side)}"
-    checked = {**options, "treatment": treatment.strip(), "propensity": propensity or "1"}
+    checked = {**options, "treatment": treatment, "propensity": propensity or "1"}
     if folds is not None:
         checked["folds"] = folds
     return joint, {**checked, "outcome": f"{response.strip()} ~ {covariates or '1'}"}
@@ -62,10 +64,10 @@ def joint_formula(formula: str, options: Mapping[str, Any]) -> tuple[str, dict[s
 def checked_folds(folds: Any) -> str | None:
     """Return the column of the halves, or refuse a number of folds."""
     if folds is None or (isinstance(folds, str) and folds.strip()):
-        return folds if folds is None else folds.strip()
+        return folds if folds is None else one_name(folds)
     raise RequestError(
         f"folds={shown(folds)}: name a column that divides the rows at random into two halves, "
-        "data['half'] = rng.integers(0, 2, len(data)), folds='half'. The half of a row is then one "
+        "data['half'] = rng.random(len(data)) < 0.5, folds='half'. The half of a row is then one "
         "of its own cells, whatever the other rows are"
     )
 
@@ -124,8 +126,8 @@ def dp_ate(
     data, eps, delta, schema, bounds, budget, seed, progress, unit
         As in :func:`dpmodels.dp_ols`.
     treatment : str
-        Column of 0 and 1, or of two declared levels (the second is treated), or a comparison such
-        as ``"{arm == 'drug'}"``.
+        Column of truth values, or declared to be 0 and 1 (``Binary()``) or two levels (the second
+        is treated), or a comparison such as ``"{arm == 'drug'}"``.
     propensity : str, optional
         Covariates of the logit of the treatment: ``"x1 + x2"``; default: those of the outcome.
     method : str, optional
@@ -137,7 +139,7 @@ def dp_ate(
     clip : (float, float)
         Bounds of the propensity. They are public; 0.1 and 0.9 by default.
     folds : str, optional
-        Cross-fitting: a column of 0 and 1 that divides the rows into halves by chance. Each half is
+        Cross-fitting: such a column that divides the rows into halves by chance. Each half is
         evaluated at the models of the other one, which are fitted to half of the rows. With
         ``unit=`` give all rows of a person the same half.
     **options
@@ -169,23 +171,23 @@ def dp_ate(
     >>> bool(fit.params["ATE"] > 0)
     True
     """
-    check_first(formula)
+    formula = check_first(formula)
     arguments = {**options, "treatment": treatment, "propensity": propensity, "estimand": estimand,
            "family": family, "clip": clip, "folds": folds}  # fmt: skip
     joint, arguments = joint_formula(formula, arguments)
     declared = declared_schema(schema, as_source(data).schema_attr)
     for name in (treatment.strip().strip("`"), (folds or "").strip().strip("`")):
         if isinstance(bounds, Mapping) and name in bounds and tuple(bounds[name]) == (0, 1):
-            bounds = {key: value for key, value in bounds.items() if key != name}
-        column = name in getattr(as_source(data), "kinds", ())
-        if column and (declared is None or name not in declared):
             from dpmodels.formula.schema import Schema
 
+            bounds = {key: value for key, value in bounds.items() if key != name}
             declared = (declared or Schema()).update({name: Binary()})
     if event_response(formula, declared, family):
         arguments["design_options"] = {"response_ok": "event"}
-    return call(
-        "dp_ate", joint, data, eps=eps, delta=delta, method=method, default="aipw",
+    fit = call(
+        "dp_ate", joint, data, typed=(formula, {}),
+        eps=eps, delta=delta, method=method, default="aipw",
         schema=declared, bounds=bounds, budget=budget, seed=seed, progress=progress, unit=unit,
         **arguments,
     )  # fmt: skip
+    return as_typed(fit, formula)

@@ -321,6 +321,7 @@ _COUNT = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Count(6))
 _ORDERED = Schema(a=Real(-1, 1), o=Ordered(["l", "m", "h"]))
 _TREATED = Schema(a=Real(-1, 1), y=Real(-3, 3), t=Levels(["u", "v"]))
 _FOLLOWED = Schema(s=Real(0, 12), t=Real(0, 12), y=Binary(), k=Levels(["u", "v"]))
+_COMPETING = Schema(t=Real(0, 12), g=Levels(["u", "v", "w"]))
 _FACTORS = Schema(g=Levels(["u", "v", "w"]), k=Levels(["p", "q"]), y=Real(-3, 3))
 #: Formulas and schemas of every verb: numbers, factors alone, crossed tables.
 _CALLS: dict[str, tuple[tuple[Any, ...], ...]] = {
@@ -344,6 +345,7 @@ _CALLS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("Surv(t, y) ~ k", _FOLLOWED),
         ("Surv(t, y) ~ 1", _FOLLOWED, {"breaks": 40}),
         ("Surv(s, t, y) ~ k", _FOLLOWED, {"breaks": 4}),
+        ('Surv(t, g, cause="w") ~ 1', _COMPETING),
     ),
     "dp_survdiff": (
         ("Surv(t, y) ~ k", _FOLLOWED),

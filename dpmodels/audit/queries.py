@@ -10,6 +10,7 @@ distances are largest, against the prover), **place** (a table is the sum of its
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -380,9 +381,10 @@ def _rank_one(s: RankOne, k: Any, people: bool) -> bool:
             return False
         length = np.sqrt(score @ score)
         if length > 2.0**-8 * s.clip and values[-1] > 2.0**-16:
-            e = score / length  # and its score along the same e, up to the lattice
-            if e @ E @ e < values[-1] * (1.0 - 2.0**-16):
-                return False
+            # and every block of its score along the same e, up to the lattice
+            for part in score.reshape(s.blocks, s.r) / length:
+                if part @ E @ part < values[-1] * (part @ part - 2.0**-16):
+                    return False
     return True
 
 
@@ -502,9 +504,11 @@ def _of_a_pass(s: RankOne) -> Iterator[Any]:
     for e in vectors:
         for with_matrix in (0.0, 1.0):
             for f in vectors if s.people else (e,):
-                for score in (-1.0, 0.0, 1.0):
+                for at, size in itertools.product(range(s.blocks), (-1.0, 0.0, 1.0)):
+                    score = np.zeros((s.blocks, s.r))
+                    score[at] = size * s.clip * f
                     yield [
-                        *(with_matrix * R**2 * np.outer(e, e) for R in s.radii), score * s.clip * f
+                        *(with_matrix * R**2 * np.outer(e, e) for R in s.radii), score.reshape(-1)
                     ]  # fmt: skip
 
 

@@ -244,9 +244,7 @@ class ReplayRun(Run):
         return None if out is None else np.array(out)
 
 
-def rows_for(
-    plan: Plan[Any], data: Any, units: int | None = None, seed: int = 0
-) -> Any:
+def rows_for(plan: Plan[Any], data: Any, units: int | None = None, seed: int = 0) -> Any:
     """Return columns as the rows (or people) that the private stage of a plan reads.
 
     ``data``: columns; of people also ``dp.per_person`` of a table. ``units``: how many there are,

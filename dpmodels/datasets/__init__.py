@@ -39,7 +39,7 @@ def rand_hie_schema() -> Schema:
 
     return Schema(
         mdvis=Count(upper=52, label="outpatient visits to an MD in a year"),
-        lncoins=Real(0.0, _LN_COINSURANCE, label="ln(coinsurance + 1), coinsurance in percent"),
+        lncoins=Real(0.0, _LN_COINSURANCE, label="ln(coinsurance + 1)"),
         idp=Binary(label="individual deductible plan"),
         lpi=Real(0.0, 8.0, label="ln(max(1, annual participation incentive payment))"),
         fmde=Real(0.0, 8.3, label="ln(max(1, MDE / (0.01 coinsurance))), 0 if idp"),

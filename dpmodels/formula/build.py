@@ -25,7 +25,18 @@ from dpmodels.formula.design import CellProgram, CellSource, Column, Design, Ter
 from dpmodels.formula.parser import needed_variables
 from dpmodels.formula.program import Atom, Product, Program, rules
 from dpmodels.formula.schema import Schema
-from dpmodels.formula.words import Basis, Cat, Context, Factor, Node, parse_expression, pretty
+from dpmodels.formula.words import (
+    Array,
+    Basis,
+    Cat,
+    Context,
+    Env,
+    Factor,
+    Node,
+    constant,
+    parse_expression,
+    pretty,
+)
 from dpmodels.variables import LARGEST, Levels
 
 # -- Columns of a design from its factors: names, intervals, norms. All public.
@@ -64,6 +75,17 @@ def class_response(
         f"the response {text!r} has levels {list(levels)!r}, not numbers. Name the event: "
         f"{{{text} == {levels[-1]!r}}} ~ ..."
     )
+
+
+def _of_subset(subset: Node, weights: Node | None) -> Node:
+    """Return the weight of a row that meets ``subset=``, 1 without weights; NaN of another row."""
+    mass = constant(1.0) if weights is None else weights
+
+    def evaluate(env: Env) -> Array:
+        return np.where(subset.evaluate(env) == 1.0, mass.evaluate(env), math.nan)
+
+    interval = (0.0, 1.0) if weights is None else weights.interval
+    return Node(interval, evaluate, subset.variables | mass.variables)
 
 
 def _no_event(text: str, interval: iv.Interval, variable: bool) -> str:
@@ -112,11 +134,9 @@ def atom_of(text: str, factor: Factor, reduced: bool) -> Atom:
 def columns_of(product: Product, term: str) -> list[Column]:
     """Return the columns of a product, first factor running fastest, with their intervals."""
     if not product.atoms:
-        constant = product.scale
+        scale = product.scale
         name = "Intercept" if term == "Intercept" else term
-        return [
-            Column(name, constant, constant, term, "intercept" if constant == 1.0 else "numeric")
-        ]
+        return [Column(name, scale, scale, term, "intercept" if scale == 1.0 else "numeric")]
     if len(product.atoms) > 1:
         kind = "product"
     elif product.atoms[0].target is not None:
@@ -337,6 +357,9 @@ class Builder:
     labels : (cluster, stratum) or None
         Columns whose cells say in which cluster (or none) and in which declared stratum a row is:
         two more rows of the buffer, before the response. A cell that is missing is 0.
+    ids : str or None
+        Column of clusters. A row without an id is missing: it could not be in the errors by
+        cluster. With ``labels`` it is the first of these.
     """
 
     def __init__(
@@ -351,16 +374,18 @@ class Builder:
         weights: str | None = None,
         aside: bool = False,
         labels: tuple[str | None, str | None] | None = None,
+        ids: str | None = None,
     ) -> None:
         choice("na", na, _NA, FormulaError)
         choice("order", order, (None, "statsmodels"), FormulaError)
         self.formula, self.na, self.engine, self.order = formula, na, engine, order
         self.subset, self.weights, self.aside, self.labels = subset, weights, aside, labels
+        self.ids = ids if labels is None else labels[0]
         self.parsed = fx.parse(formula, list(schema), engine, by_degree=order is None)
         self.variables = needed_variables(
             formula, list(schema), engine=engine, subset=subset, weights=weights
         )
-        named = [name for name in labels or () if name and name not in self.variables]
+        named = [n for n in labels or (ids,) if n and n not in self.variables]
         self.variables = (*self.variables, *named)
         self.schema = schema.restrict(self.variables)
         self.compiled: dict[str, Factor] = {}
@@ -515,11 +540,13 @@ class Builder:
             column_of(s.name, s.interval, s.name, "numeric" if s.levels is None else "level")
             for s in sources
         )
-        weights = self._weights()
+        weights, subset = self._weights(), self._subset()
         aside = {} if weights is None else {"weights": weights}
+        if subset is not None and not facts:
+            aside = {"weights" if aside else "subset": _of_subset(subset, weights)}
         aside |= self._labels()
         program = CellProgram(
-            tuple(sources), rules(self.schema, self.na), left, right, self.schema, self._subset(),
+            tuple(sources), rules(self.schema, self.na), left, right, self.schema, subset,
             tuple(aside.values()),
         )  # fmt: skip
         terms = tuple(TermInfo(c.name, slice(j, j + 1), None) for j, c in enumerate(columns))
@@ -539,7 +566,8 @@ class Builder:
         return Design(
             formula=self.formula, response=response, columns=tuple(columns), schema=self.schema,
             variables=self.variables, terms=tuple(terms), na=self.na, engine=self.engine,
-            subset=self.subset, weights=self.weights, labels=self.labels, program=program,
+            subset=self.subset, weights=self.weights, labels=self.labels, ids=self.ids,
+            program=program,
             aside=tuple(column_of(f"({k})", node.interval, k, k) for k, node in aside.items()),
             **facts,
         )  # fmt: skip
@@ -615,9 +643,12 @@ class Builder:
                 if interval != (0.0, 1.0):
                     raise FormulaError(_no_event(text, interval, text in self.schema))
                 kind = "event"
+            binary = getattr(self.schema.variables.get(text), "kind", "") == "binary"
+            is_event = event is not None or factor.boolean or binary
             if offset is not None:
                 interval = iv.subtract(interval, self.scalar(offset, "offset").interval)
-            return column_of(text, interval, text, kind), factor, (0, 1) if kind == "event" else ()
+            levels = (0, 1) if kind == "event" and is_event else ()  # a share has none
+            return column_of(text, interval, text, kind), factor, levels
         if isinstance(factor, Cat):
             return class_response(text, factor, response_ok, event)
         raise FormulaError(f'the response of "{self.formula}" must be one number per row')
@@ -686,6 +717,7 @@ class Builder:
             response_interval=response_interval,
             offset=offset_node,
             subset=predicate,
+            ids=None if self.ids is None else self._cluster(self.ids),
             weights=weights,
             aside=tuple(aside.values()),
             impute=self.na == "impute-midpoint",
@@ -697,22 +729,27 @@ class Builder:
     def _labels(self) -> dict[str, Node]:
         """Return the rows of the buffer with labels of clusters, and codes of strata (from 1)."""
         cluster, stratum = self.labels or (None, None)
-        # clusters that are numbered, and declared so: their numbers are the labels
-        counted = cluster is not None and self.schema[cluster].kind == "count"
-
-        def of_cluster(env: Any) -> Any:
-            cells = env.chunk[cluster]
-            return np.where(cells >= 1.0, np.floor(cells), ALONE) if counted else label(cells)
 
         def of_stratum(env: Any) -> Any:
             return np.maximum(np.asarray(env.chunk[stratum], dtype=np.float64), -1.0) + 1.0
 
         out: dict[str, Node] = {}
         if cluster is not None:
-            out["cluster"] = Node((ALONE, LAST_LABEL), of_cluster, frozenset([cluster]))
+            out["cluster"] = self._cluster(cluster)
         if stratum is not None:
             out["stratum"] = Node((ALONE, LAST_LABEL), of_stratum, frozenset([stratum]))
         return out
+
+    def _cluster(self, column: str) -> Node:
+        """Return the labels of the clusters in a column, ``ALONE`` where an id is missing."""
+        # clusters that are numbered, and declared so: their numbers are the labels
+        numbered = self.schema[column].kind == "count"
+
+        def of_cluster(env: Any) -> Any:
+            cells = env.chunk[column]
+            return np.where(cells >= 1.0, np.floor(cells), ALONE) if numbered else label(cells)
+
+        return Node((ALONE, LAST_LABEL), of_cluster, frozenset([column]))
 
     def _weights(self) -> Node | None:
         """Compile ``weights=``, or return None; a range that may be negative is refused."""

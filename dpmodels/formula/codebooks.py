@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import html
 import io
 import json
 import re
@@ -14,8 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpmodels.errors import SchemaError, did_you_mean, path_of
-from dpmodels.variables import NUMERAL, Variable, as_key, as_variable
+from dpmodels.errors import SchemaError, did_you_mean, path_of, shown
+from dpmodels.variables import (
+    LARGEST,
+    NUMERAL,
+    Variable,
+    as_key,
+    as_variable,
+    missing_spans,
+)
 
 Facts = dict[str, dict[str, Any]]
 
@@ -120,6 +128,18 @@ def _csv(rows: list[dict[str, str]], file: str) -> Facts:
     return out
 
 
+_ENDS = ("lower", "upper")
+
+
+def _counts(lower: Any, upper: Any) -> bool:
+    """Return whether whole numbers between these ends are counts: a range from 0 is little wider.
+
+    Medians of counts are whole numbers.
+    """
+    low, high = (x if isinstance(x, (int, float)) else None for x in (lower, upper))
+    return low is not None and (low == 0 or (high is not None and 0 < 10 * low <= high))
+
+
 def _line(facts: Mapping[str, str], where: str) -> dict[str, Any]:
     """Return the facts of one line of a CSV codebook."""
     levels, recode = _levels(facts.get("levels", ""))
@@ -132,8 +152,13 @@ def _line(facts: Mapping[str, str], where: str) -> dict[str, Any]:
     kind = _KIND_OF[word]
     if kind == "text" and levels:
         kind = "levels"
+    if word in ("integer", "int") and _counts(*(_scalar(facts.get(k, "")) for k in _ENDS)):
+        kind = "count"
     copied = ("label", "format", "decimal", "thousands", "duration")
     out: dict[str, Any] = {"type": kind, **{k: facts[k] for k in copied if k in facts}}
+    if "format" in facts and kind == "date":
+        text = facts["format"]
+        out["format"] = _items(text) if text[0] == "[" else [s.strip() for s in text.split("|")]
     if kind in ("real", "count", "date") and "unit" in facts:
         out["unit"] = facts["unit"]
     if levels and kind in ("levels", "ordered", "binary"):
@@ -144,9 +169,9 @@ def _line(facts: Mapping[str, str], where: str) -> dict[str, Any]:
         out |= {
             key: _word(facts[key]) != "false" for key in ("strip", "ignore_case") if key in facts
         }
-    for key in ("lower", "upper"):
+    for key in _ENDS:
         if key in facts and kind in ("real", "count", "date"):
-            out[key] = facts[key] if kind == "date" else _scalar(facts[key])
+            out[key] = facts[key] if kind == "date" else _limit(_scalar(facts[key]), where, key)
     if kind == "count":
         out.pop("lower", None)
     if kind in ("real", "date") and ("lower" in out) != ("upper" in out):
@@ -169,6 +194,13 @@ def _scalar(text: str) -> Any:
     number = float(text)
     is_integer = number.is_integer() and not set(text) & set(".eE")
     return int(number) if is_integer else number
+
+
+def _limit(limit: Any, where: str, key: str) -> Any:
+    """Return a limit of a number, or refuse one that is written as text."""
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)):
+        raise SchemaError(f"{where}: {key} = {shown(limit)} is not a number")
+    return limit
 
 
 def _items(text: str) -> list[Any]:
@@ -247,10 +279,9 @@ def _redcap(rows: list[dict[str, str]]) -> Facts:
 def _field(field: Mapping[str, str], kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the columns of one field, with their facts."""
     name = field["name"]
-    label = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", field.get("label", ""))).strip()
+    label = _plain(field.get("label", ""))
     titled: dict[str, Any] = {"label": label} if label else {}
-    listed = [choice.partition(",") for choice in re.split(r"[|\n]", field.get("choices", ""))]
-    choices = [(code.strip(), choice.strip()) for code, comma, choice in listed if comma]
+    choices = _choices(field.get("choices", ""))
     if kind == "checkbox":
         for code, choice in choices:
             column = f"{name}___{re.sub(r'[^a-z0-9]', '_', code.casefold())}"
@@ -271,6 +302,19 @@ def _field(field: Mapping[str, str], kind: str) -> Iterator[tuple[str, dict[str,
         yield name, {"type": "real", **titled}
     else:
         yield name, {**_validated(field), **titled}
+
+
+def _plain(label: str) -> str:
+    """Return a label without its HTML."""
+    return " ".join(html.unescape(re.sub(r"</?[a-zA-Z][^<>]*>", " ", label)).split())
+
+
+def _choices(text: str) -> list[tuple[str, str]]:
+    """Return (code, label) of the choices of a field: a pipe begins one if a code follows it."""
+    pipe = r" \| " if " | " in text else r"\|"
+    parts = re.split(rf"(?:{pipe}|\n)(?=\s*[^\s,|]+\s*,)", text)
+    pairs = [part.partition(",") for part in parts]
+    return [(code.strip(), _plain(label)) for code, comma, label in pairs if comma]
 
 
 def _validated(field: Mapping[str, str]) -> dict[str, Any]:
@@ -349,7 +393,10 @@ def _frictionless(text: str, file: str) -> Facts:
             '"integer", "constraints": {"minimum": 0, "maximum": 120}}]}'
         )
     words = _missing_words(data.get("missingValues", []))
-    return {str(field["name"]): _of_field(field, words) for field in data["fields"]}
+    return {
+        str(field["name"]): _of_field(field, words, f"{file}: {field['name']}")
+        for field in data["fields"]
+    }
 
 
 def _missing_words(codes: Any) -> list[Any]:
@@ -358,7 +405,7 @@ def _missing_words(codes: Any) -> list[Any]:
     return [_scalar(word) if isinstance(word, str) else word for word in words if word != ""]
 
 
-def _of_field(field: Mapping[str, Any], words: list[Any]) -> dict[str, Any]:
+def _of_field(field: Mapping[str, Any], words: list[Any], where: str) -> dict[str, Any]:
     """Return the facts of one field; ``words``: missing codes of the whole table."""
     kind = str(field.get("type", "string")).casefold()
     limits = field.get("constraints") or {}
@@ -366,7 +413,7 @@ def _of_field(field: Mapping[str, Any], words: list[Any]) -> dict[str, Any]:
     if values and kind != "boolean":
         out = _categories(field, values)
     elif kind in ("integer", "number", "year"):
-        out = _number_field(field, kind, limits)
+        out = _number_field(field, kind, limits, where)
     elif kind == "boolean":
         out = _boolean_field(field)
     elif kind in ("date", "datetime"):
@@ -398,11 +445,21 @@ def _categories(field: Mapping[str, Any], values: list[Any]) -> dict[str, Any]:
     return {"type": kind, "levels": [v["value"] if isinstance(v, dict) else v for v in values]}
 
 
-def _number_field(field: Mapping[str, Any], kind: str, limits: Mapping[str, Any]) -> dict[str, Any]:
+def _number_field(
+    field: Mapping[str, Any], kind: str, limits: Mapping[str, Any], where: str
+) -> dict[str, Any]:
     """Return the declaration of a numeric field, a count if it is a whole number from 0."""
+    if field.get("bareNumber", True) is not True:
+        raise SchemaError(
+            f"{where}: bareNumber = false, and a cell such as '95 %' would be missing. Write the "
+            "numbers alone in the table, and leave bareNumber out"
+        )
+    limits = {
+        key: _limit(limits[key], where, key) for key in ("minimum", "maximum") if key in limits
+    }
     signs = (("decimalChar", "decimal"), ("groupChar", "thousands"))
     copied = {new: field[old] for old, new in signs if old in field}
-    if kind == "integer" and limits.get("minimum") == 0:
+    if kind == "integer" and _counts(limits.get("minimum"), limits.get("maximum")):
         top = {"upper": limits["maximum"]} if "maximum" in limits else {}
         return {"type": "count", **top, **copied}
     return {"type": "real", **_limits(limits), **copied}
@@ -495,8 +552,11 @@ READERS = {
 }  # fmt: skip
 
 
-def metadata(path: Path) -> Any:
-    """Return the column metadata of a Stata, SPSS or SAS file; no row is read."""
+def metadata(path: Path, **options: Any) -> Any:
+    """Return the column metadata of a Stata, SPSS or SAS file; no row is read.
+
+    ``options``: further ones of the library's reader.
+    """
     from importlib.util import find_spec
 
     if find_spec("pyreadstat") is None:
@@ -505,7 +565,8 @@ def metadata(path: Path) -> Any:
 
     reader = getattr(pyreadstat, READERS[path.suffix.lower()])
     # user-missing codes are reported if cells keep them
-    options = {} if path.suffix.lower() in (".xpt", ".por") else {"user_missing": True}
+    if path.suffix.lower() not in (".xpt", ".por"):
+        options["user_missing"] = True
     header = None
     try:
         _, header = reader(str(path), metadataonly=True, **options)
@@ -518,8 +579,14 @@ def metadata(path: Path) -> Any:
     return header
 
 
+#: Beginnings of the formats of SAS and SPSS. What shows the date of a datetime is a datetime.
+_DATETIMES = ("DATETIME", "DATEAMPM", "MDYAMPM", "YMDHMS", "E8601DT", "E8601DN", "E8601DZ",
+              "B8601DT", "B8601DN", "B8601DZ", "IS8601DT", "IS8601DN", "DTDATE", "DTMONYY",
+              "DTYEAR", "DTYYQC", "DTWKDATX", "EURDFDT")  # fmt: skip
 _DATES = ("DATE", "ADATE", "EDATE", "SDATE", "JDATE", "MMDDYY", "DDMMYY", "YYMMDD", "E8601DA",
-          "B8601DA", "WEEKDATE", "WORDDATE")  # fmt: skip
+          "B8601DA", "IS8601DA", "WEEKDA", "WORDDA", "MONYY", "MOYR", "QYR", "WKYR", "MMYY",
+          "YYMM", "YYMON", "YYQ", "YEAR", "MONNAME", "DOWNAME", "QTR", "JULIAN", "JULDAY",
+          "EURDF", "NENGO", "MINGUO", "WEEKU", "WEEKV", "WEEKW")  # fmt: skip
 
 
 def time_kind(meta: Any, name: str) -> str:
@@ -529,11 +596,12 @@ def time_kind(meta: Any, name: str) -> str:
         shape = shape[1:].lstrip("-")
         when = "datetime" if shape.startswith("TC") else ""
         return "date" if shape.startswith(("TD", "D")) else when
-    if shape.startswith(("DATETIME", "E8601DT", "YMDHMS", "DATEAMPM")):
+    if shape.startswith(_DATETIMES):
         return "datetime"
     if shape.startswith(_DATES):
         return "date"
-    return "time" if shape.startswith(("TIME", "DTIME", "TOD", "HHMM", "E8601TM")) else ""
+    times = ("TIME", "DTIME", "TOD", "HHMM", "E8601TM", "B8601TM", "IS8601TM")
+    return "time" if shape.startswith(times) else ""
 
 
 def from_metadata(meta: Any) -> Facts:
@@ -547,21 +615,21 @@ def from_metadata(meta: Any) -> Facts:
         title = (getattr(meta, "column_names_to_labels", None) or {}).get(name)
         if title:
             declared["label"] = str(title)
-        labels_of_values = labels.get(name) or {}
-        missing = _user_missing(meta, name, labels_of_values)
-        pairs = [(code, label) for code, label in labels_of_values.items()
-                 if code not in missing and not _is_letter(code, types.get(name))]  # fmt: skip
-        codes = [int(x) if isinstance(x, float) and x.is_integer() else x for x in missing]
-        if codes:
-            declared["missing"] = codes
+        missing = _user_missing(meta, name)
+        if missing:
+            declared["missing"] = missing
+        spans = missing_spans(missing)
+        pairs = sorted(
+            (code, label) for code, label in (labels.get(name) or {}).items()
+            if isinstance(code, str) == (types.get(name) == "string")  # .a to .z are missing
+            and code not in missing and not any(a <= code <= b for a, b in spans)
+        )  # fmt: skip
         when = time_kind(meta, name)
-        if len(pairs) > 1 and not (
-            measures.get(name) == "scale" and missing == list(labels_of_values)
-        ):
+        if _is_factor([code for code, _ in pairs], measures.get(name)):
             kind = "ordered" if measures.get(name) == "ordinal" else "levels"
             out[name] = {"type": kind, **coded(pairs), **declared}
         elif types.get(name) == "string":
-            out[name] = {"type": "text", **{k: v for k, v in declared.items() if k == "label"}}
+            out[name] = {"type": "text", **declared}
         elif when in ("date", "datetime"):
             out[name] = {"type": "date", **{k: v for k, v in declared.items() if k == "label"}}
         else:
@@ -569,23 +637,44 @@ def from_metadata(meta: Any) -> Facts:
     return out
 
 
-def _user_missing(meta: Any, name: str, labels: Mapping[Any, Any]) -> list[Any]:
-    """Return the user-missing codes: those listed, and labelled ones within a range."""
+def _user_missing(meta: Any, name: str) -> list[Any]:
+    """Return the user-missing codes and ranges of codes, as ``missing=`` takes them."""
     out: list[Any] = []
     for span in (getattr(meta, "missing_ranges", None) or {}).get(name, ()):
         low, high = (span["lo"], span["hi"]) if isinstance(span, dict) else (span, span)
-        numbers = [x for x in labels if not isinstance(x, str)]
-        inside = [low] if low == high else [x for x in numbers if low <= x <= high]
-        out += [x for x in inside if x not in out]
+        if low == high:
+            out.append(int(low) if isinstance(low, float) and low.is_integer() else low)
+        else:
+            ends = (
+                "lo" if low < -LARGEST else f"{low:.17g}",
+                "hi" if high > LARGEST else f"{high:.17g}",
+            )
+            out.append(" thru ".join(ends))
     return out
 
 
-def _is_letter(code: Any, kind: Any) -> bool:
-    """Return whether a code is a missing letter of a number: .a to .z of Stata and SAS."""
-    return isinstance(code, str) and kind != "string"
+def _is_factor(codes: list[Any], measure: Any) -> bool:
+    """Return whether labelled codes are the levels of a factor, and not points of a scale.
+
+    Labels of two or three whole numbers that are not next to each other name the ends, and the
+    middle, of a scale, unless it is said to be nominal.
+    """
+    if len(codes) < 2 or measure == "scale":
+        return False
+    return isinstance(codes[0], str) or measure == "nominal" or len(codes) > 3 or not gaps(codes)
 
 
-def as_schema_items(facts: Facts) -> dict[str, Variable]:
+def gaps(codes: Iterable[Any]) -> list[int]:
+    """Return the whole numbers between codes that are none of them; nothing for other codes."""
+    numbers = {
+        float(code) for code in codes if not isinstance(code, str) or NUMERAL.fullmatch(code)
+    }
+    if not numbers or not all(map(float.is_integer, numbers)) or max(numbers) - min(numbers) > 1e6:
+        return []
+    return [k for k in range(int(min(numbers)), int(max(numbers))) if k not in numbers]
+
+
+def as_schema_items(facts: Facts, file: Any) -> dict[str, Variable]:
     """Return the variables of facts; a factor of one level is text."""
     out = {}
     for name, variable in facts.items():
@@ -594,5 +683,11 @@ def as_schema_items(facts: Facts) -> dict[str, Variable]:
                 "type": "text",
                 **({"label": variable["label"]} if "label" in variable else {}),
             }
-        out[name] = as_variable(name, variable)
+        problem = ""
+        try:
+            out[name] = as_variable(name, variable)
+        except SchemaError as error:
+            problem = str(error)
+        if problem:
+            raise SchemaError(f"{Path(file).name}: {name}: {problem}")
     return out

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-
 _NA_MEANINGS = {
     "zero-row": "the whole row becomes zero, intercept included; n is unchanged",
     "declared": "na= of the schema where declared; otherwise the whole row becomes zero",
@@ -257,26 +256,14 @@ def public_points(
     for name in design.variables:
         ends = next((c.interval for c in design.z if c.name == name), None)
         cells = _cells(design.schema[name], ends or anywhere, m, rng)
+        if cells is None and name == design.ids:  # a label of clusters: any will do
+            cells = np.ones(m)
         if cells is None:
             raise RequestError(
                 f"the range of {name!r} is not public: declare it when the fit or the release is "
                 f"made, bounds={{{name!r}: (lower, upper)}}"
             )
         table[name] = cells
-    return table
-
-
-def public_corners(design: Design, m: int) -> dict[str, Any]:
-    """Return m rows whose numbers lie at an end of their ranges; levels as in public_points."""
-    table = public_points(design, m)
-    rng = np.random.default_rng(1)  # no secret, as there
-    for name, cells in table.items():
-        variable = design.schema[name]
-        if variable.codes or variable.kind == "binary":
-            continue
-        ends = next((c.interval for c in design.z if c.name == name), None)
-        low, high = map(float, variable.interval or ends or (min(cells), max(cells)))
-        table[name] = np.where(rng.integers(0, 2, m) == 1, high, low)
     return table
 
 
@@ -336,9 +323,12 @@ def span(
         blocks.append(response_column(target, table, source.schema)[:, None])
     columns = np.hstack(blocks)
     complete = np.isfinite(rows).all(axis=1) & np.isfinite(columns).all(axis=1)
+    onto = np.eye(q)
+    if back.shape[1] > q:  # rows of several sites, side by side
+        onto, back = (part.T for part in np.linalg.qr(back.T))
     w = np.linalg.solve(back, rows[complete].T).T
     functionals, far = outside_span(columns[complete], w)
-    return functionals, tuple(int(j) for j in np.flatnonzero(~(far <= _NEAR)))
+    return functionals @ onto, tuple(int(j) for j in np.flatnonzero(~(far <= _NEAR)))
 
 
 def terms_at(design: Design, places: Sequence[int]) -> list[str]:

@@ -57,7 +57,7 @@ class Survival:
     """Buffer rows of the follow-up declared by ``Surv()`` and ``strata()``."""
 
     # time, event: row with the (stop) time, in its declared range, NaN for a row that counts as
-    # nothing; row with the event, 0 or 1.
+    # nothing; row with the event, 0 or 1, or the number of its cause.
     time: int
     event: int
     # Row with the time of entry; None: everybody is followed from the first.
@@ -71,6 +71,7 @@ class Survival:
     stratas: tuple[str, ...] = ()
     # (str, str, str): start, time and event as typed.
     names: tuple[str, str, str] = ("", "time", "event")
+    causes: tuple[str, ...] = ()  # Labels, ``"status=relapse"``, "" for all others together
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,8 @@ class Design:
     survival: Survival | None = None
     #: Columns of clusters and strata, whose labels are rows of the buffer; None: there are none.
     labels: tuple[str | None, str | None] | None = None
+    #: Column of clusters without whose id a row is missing, or None.
+    ids: str | None = None
     program: Program | None = field(default=None, compare=False, repr=False)
 
     # -- shape -----------------------------------------------------------------------------
@@ -170,6 +173,12 @@ class Design:
                 return row
         return None
 
+    @property
+    def mass_place(self) -> int | None:
+        """Buffer row of what a row of a table weighs, by its weight or ``subset=``; or None."""
+        weights = self.auxiliary_place("weights")
+        return self.auxiliary_place("subset") if weights is None else weights
+
     @functools.cached_property
     def kinds(self) -> Mapping[str, Variable]:
         """Variable -> schema variable, for coercion."""
@@ -185,6 +194,12 @@ class Design:
         """Grid from whose cells rows are mapped, or None if mapping filled rows costs less."""
         grid = self.grid
         return grid if grid is not None and self.q > max(_FEW, 3 * len(grid.numbers)) else None
+
+    @functools.cached_property
+    def grid_of_factors(self) -> Grid | None:
+        """Grid of which all predictors are functions of the cell, or None if some are numbers."""
+        grid = self.grid
+        return grid if grid is not None and grid.numbers[0] >= self.p else None
 
     @functools.cached_property
     def worked_out(self) -> dict[Any, Any]:
@@ -315,9 +330,7 @@ class Design:
         row = {c.name: j for j, c in enumerate(self.z)}
         return [c.interval for c in self.z], [(row[n], lo, hi) for n, lo, hi in self.bought]
 
-    def limits(
-        self, rows: Sequence[int]
-    ) -> tuple[list[Interval], list[tuple[int, float, float]]]:
+    def limits(self, rows: Sequence[int]) -> tuple[list[Interval], list[tuple[int, float, float]]]:
         """Return the ranges of some buffer rows, for a buffer of these alone.
 
         Their intervals, and (row, lower, upper) of those that are clipped to a range put in later.
@@ -399,6 +412,7 @@ class Design:
             "bought": [list(b) for b in self.bought],
             **({"aside": True} if any(c.kind in ("offset", "weights") for c in self.aside) else {}),
             **({"labels": list(self.labels)} if self.labels is not None else {}),
+            **({"ids": self.ids} if self.ids is not None and self.labels is None else {}),
             **({"cells": True} if self.cells else {}),
             **({"survival": True} if self.survival is not None else {}),
         }
@@ -446,8 +460,9 @@ class CellSource:
             out[...] = np.where(codes < 0, len(source.levels), codes)
             return
         value = np.broadcast_to(source.evaluate(block), out.shape)
-        if self.levels is not None:  # a comparison, or a 0/1 variable
-            out[...] = np.where((value == 0.0) | (value == 1.0), value, 2.0)
+        if self.levels is not None:  # a comparison, a 0/1 variable, or the number of a cause
+            last = len(self.levels) - 1.0
+            out[...] = np.where(value == np.clip(np.rint(value), 0.0, last), value, last + 1.0)
             return
         out[...] = value
         if source.interval is not None:
@@ -705,7 +720,7 @@ def _cells(
     alone = replace(
         program, products=_separate_rows(products), columns=d, numeric=(slice(0, d),),
         response=None,
-        offset=None, subset=None, aside=(),
+        offset=None, subset=None, ids=None, aside=(),
     )  # fmt: skip
     out = np.empty((d, K))
     alone.fill(chunk, out, [design.z[j].interval for j in places], ())

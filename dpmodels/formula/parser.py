@@ -167,8 +167,9 @@ def _parsed(text: str, available: tuple[str, ...] | None, engine: str, by_degree
         elif "`|`" in problem:
             problem = (
                 "'|' (fixed effects, several parts) is not part of the language. Fixed effects of "
-                "up to a few hundred levels are a factor with declared levels, y ~ x + region; for "
-                "ids of people there are none: unit='id' protects the person and clusters errors"
+                "up to a few hundred levels are a factor with declared levels, y ~ x + region; "
+                "those of people are removed by dp_feols('y ~ x | id', unit='id') and by "
+                "dp_fepois; instruments after a bar are those of dp_iv"
             )
         elif "~" in text and re.search(r"[=!<>]=|[<>]|\bin\b", left := text.split("~", 1)[0]):
             problem = (
@@ -272,8 +273,18 @@ def _hint(text: str) -> str:
     return ""
 
 
+#: Refusal of a formula whose sums or products are nested too deeply to be read.
+_TOO_DEEP = (
+    "too many signs follow each other: about two hundred minus signs, factors of a product, or "
+    "numbers in I() can be read. List the terms that stay, y ~ x1 + x2 + ..., or make a column of "
+    "the sum first"
+)
+
+
 def _problem(error: Exception, text: str) -> str:
     """Return the parser's message on the text of the formula, with the position."""
+    if isinstance(error, RecursionError):
+        return _TOO_DEEP
     plain = _COLOUR.sub("", str(error))
     if isinstance(error, SyntaxError) and error.text:
         start = max(text.find(error.text.strip()), 0)
@@ -312,12 +323,13 @@ def _parse_patsy(text: str) -> Parsed:
         ast = _library().Parser(feature_flags={"twosided"}).get_ast(text, context={})
     except (_library().Error, SyntaxError, ValueError, TypeError, KeyError, RecursionError):
         ast = None  # patsy says what is wrong with it
-    if ast is not None:
-        _check_terms(ast, ())
+    with contextlib.suppress(RecursionError):  # patsy will say so
+        if ast is not None:
+            _check_terms(ast, ())
     try:
         desc = patsy.ModelDesc.from_formula(text)
     except (patsy.PatsyError, SyntaxError, ValueError, TypeError, RecursionError) as error:
-        problem = str(error)
+        problem = _TOO_DEEP if isinstance(error, RecursionError) else str(error)
     if desc is None:
         raise FormulaError(f'cannot read the formula "{written}"\n  {problem}')
 

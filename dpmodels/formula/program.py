@@ -263,6 +263,7 @@ class Program:
     response_interval: Interval = None
     offset: Node | None = None
     subset: Node | None = None
+    ids: Node | None = None  # Labels of clusters: a row without one is missing
     weights: Node | None = None
     # Offset and weight of a row, where they are rows of the buffer (before the response) instead of
     # being worked into it.
@@ -287,6 +288,8 @@ class Program:
                 self._response(block, out[last])
             if self.subset is not None:  # before weights: cells of the block are rows of ``out``
                 block.mark(~(np.broadcast_to(self.subset.evaluate(block), (block.m,)) == 1.0))
+            if self.ids is not None:
+                block.mark(self.ids.evaluate(block) == 0.0)
             if self.weights is not None:
                 out *= np.sqrt(self.weights.evaluate(block))
             for row, node in enumerate(self.aside, self.columns):  # no weight: labels alone

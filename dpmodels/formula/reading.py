@@ -4,15 +4,21 @@ A cell that cannot be read as what its variable is declared to be is missing (Na
 Which branch is taken depends on the *type* of the column, which is public; inside a branch every
 cell is mapped separately, by public facts alone. So whatever a schema says of missing codes,
 spellings, signs of numbers and dates changes nothing of the guarantee (``theory.md``).
+
+A reader is a function of one cell, and ``cells.read_each`` is the one place that applies it to
+cells of any kind. No library compares cells with each other.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import datetime
 import decimal
 import functools
 import hashlib
 import math
+import numbers
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -20,6 +26,16 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import dimensions
+from dpmodels.cells import (
+    looked_up,
+    object_array,
+    objects_of,
+    opened,
+    parts_of,
+    python_cells,
+    read_each,
+    read_or_none,
+)
 from dpmodels.errors import SourceError
 from dpmodels.formula.words import LARGEST_EXACT
 from dpmodels.quiet import quiet
@@ -34,7 +50,9 @@ from dpmodels.variables import (
     Real,
     Text,
     Variable,
+    in_utc,
     microseconds,
+    missing_spans,
 )
 
 #: Error message for a column that is a matrix or a frame.
@@ -78,7 +96,10 @@ def coerce_all(
             codes = None
             if seen is not None and isinstance(variable, Levels):
                 codes = _by_categories(columns[name], variable, name, seen)
-            out[name] = _coerced(columns[name], variable) if codes is None else codes
+            if codes is None:
+                parts = [_coerced(part, variable) for part in parts_of(columns[name])]
+                codes = parts[0] if len(parts) == 1 else np.concatenate(parts)
+            out[name] = codes
         return out
 
 
@@ -95,26 +116,28 @@ def _by_categories(column: Any, variable: Levels, name: str, seen: dict[str, Any
     codes, categories = cells.codes, cells.categories
     entry = seen.get(name)
     if entry is None or entry[0] is not categories or entry[1] is not variable:
-        table = _table(_plain(categories), _level_map(variable), -1, np.int32)
+        table = read_each([*objects_of(categories), None], _level_map(variable), -1, np.int32)
         same = bool((table == np.append(np.arange(len(table) - 1), -1)).all())
         entry = seen[name] = (categories, variable, table, same)
     table, same = entry[2:]
-    return codes.astype(np.int32) if same else _looked_up(table, codes)
+    return codes.astype(np.int32) if same else looked_up(table, codes)
 
 
 def _coerced(column: Any, variable: Variable) -> Any:
     """Return the cells of a column as the numbers or codes of its declared variable."""
-    kind, payload = _open(column)
+    kind, payload = opened(column)
     if kind == "text":
         if isinstance(variable, (Real, Count)) and _plain_text(variable):
-            parsed = _read_or_none(lambda: _parsed(payload, variable.decimal))
+            parsed = read_or_none(lambda: _parsed(payload, variable.decimal))
             if parsed is not None:
                 return _without_codes(parsed, variable)
-        kind, payload = _open_arrow(payload.dictionary_encode())
+        kind, payload = "numpy", python_cells(payload)
     if isinstance(variable, Levels):
         return _mapped(kind, payload, _level_map(variable), -1, np.int32)
     if isinstance(variable, Text):
-        return _mapped(kind, payload, hash_text, -1, np.int64)
+        words = {str(code).strip() for code in variable.missing or ()}
+        read = hash_text if not words else lambda cell: _hash_but(words, cell)
+        return _mapped(kind, payload, read, -1, np.int64)
     if isinstance(variable, Binary):
         return _binary(kind, payload, variable)
     if isinstance(variable, Date):
@@ -124,157 +147,6 @@ def _coerced(column: Any, variable: Variable) -> Any:
     else:
         numbers = _numbers(kind, payload, _number_reader(variable))
     return _without_codes(numbers, variable)
-
-
-# -- opening a column ----------------------------------------------------------------------
-
-
-def _open(column: Any) -> tuple[str, Any]:
-    """Return the kind of a column, and its cells as an array or a pair of arrays.
-
-    ("numpy", array), ("text", Arrow array), ("masked", (array, missing)), or ("dictionary",
-    (codes, values)) with codes below 0 for missing cells.
-    """
-    module = type(column).__module__.split(".")[0]
-    if module == "pandas":
-        return _open_pandas(column)
-    if module == "polars":
-        return _open_polars(column)
-    if module == "pyarrow":
-        return _open_arrow(column)
-    array = column if isinstance(column, np.ndarray) else _object_array(column)
-    if isinstance(array, np.ma.MaskedArray):
-        cells: Any = array.astype(object)
-        return "numpy", cells.filled(None)
-    return "numpy", array
-
-
-def _object_array(cells: Any) -> Any:
-    """Return cells as an array of objects, one entry per cell of any type."""
-    items = list(cells)
-    out = np.empty(len(items), dtype=object)
-    for i, item in enumerate(items):
-        out[i] = item
-    return out
-
-
-def _open_pandas(column: Any) -> tuple[str, Any]:
-    """Return (form, cells) of a pandas column."""
-    import pandas as pd
-
-    dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        cat = getattr(column, "array", column)
-        return "dictionary", (np.asarray(cat.codes), _plain(cat.categories))
-    if isinstance(dtype, np.dtype):
-        return "numpy", column.to_numpy()
-    if isinstance(dtype, getattr(pd, "SparseDtype", ())):
-        return "numpy", np.asarray(column)
-    if type(dtype).__name__ == "ArrowDtype":
-        import pyarrow as pa
-
-        if not pa.types.is_timestamp(dtype.pyarrow_dtype):
-            return _open_arrow(column.array.__arrow_array__())
-    if pd.api.types.is_integer_dtype(dtype):  # exact beyond 2^53, whether or not a cell is missing
-        missing = column.isna().to_numpy(dtype=bool)
-        return "masked", (column.to_numpy(dtype=dtype.numpy_dtype, na_value=0), missing)
-    if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
-        return "numpy", column.to_numpy(dtype=float, na_value=np.nan)
-    if pd.api.types.is_datetime64_any_dtype(dtype):
-        return "numpy", column.dt.tz_localize(None).to_numpy(dtype="datetime64[ns]")
-    if hasattr(column.array, "__arrow_array__") and getattr(dtype, "storage", "") == "pyarrow":
-        return _open_arrow(column.array.__arrow_array__())
-    return _encoded(column.to_numpy(dtype=object))
-
-
-def _read_or_none(read: Callable[[], Any]) -> Any:
-    """Return the result of ``read``, or None if a single cell made a whole column fail."""
-    try:
-        return read()
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # a cell may be any object, and raise anything
-        return None
-
-
-def _plain(index: Any) -> Any:
-    return np.asarray(index, dtype=object)
-
-
-def _encoded(cells: Any) -> tuple[str, Any]:
-    """Dictionary-encode text: each distinct cell is read once (a speed-up, nothing else).
-
-    Only where every cell is text or missing: Python holds ``1 == True == 1.0``, so in a mixed
-    column the first of equal cells would decide how the others are read, and a row would depend
-    on other rows.
-    """
-    import pandas as pd
-
-    if pd.api.types.infer_dtype(cells, skipna=True) != "string":
-        return "numpy", cells
-    codes, values = pd.factorize(cells)
-    return "dictionary", (codes, np.asarray(values, dtype=object))
-
-
-def _open_polars(column: Any) -> tuple[str, Any]:
-    """Return (form, cells) of a polars column."""
-    import polars as pl
-
-    dtype = column.dtype
-    if dtype.is_numeric() or dtype == pl.Boolean:
-        if dtype.is_decimal() or (column.null_count() and dtype.is_integer()):
-            return _open_arrow(column.to_arrow())  # exact
-        if column.null_count():
-            return "numpy", column.cast(pl.Float64, strict=False).to_numpy()
-        return "numpy", column.to_numpy()
-    if dtype in (pl.Categorical, pl.Enum):
-        column, dtype = column.cast(pl.String), pl.String
-    if dtype == pl.String:
-        ranks = column.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1
-        values = column.drop_nulls().unique().sort().to_list()
-        return "dictionary", (ranks, _object_array(values))
-    return "numpy", _object_array(column.to_list())
-
-
-def _open_arrow(column: Any) -> tuple[str, Any]:
-    """Return (form, cells) of an Arrow column."""
-    import pyarrow as pa
-
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # no chunks, or too large for one
-            column = pa.concat_arrays(column.chunks) if column.chunks else pa.array([])
-    kind = column.type
-    if pa.types.is_floating(kind):
-        return "numpy", column.to_numpy(zero_copy_only=False)
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        if not column.null_count:
-            return "numpy", column.to_numpy(zero_copy_only=False)
-        # Not to_numpy(): one missing cell would make all others floats, and 1.0 is other text
-        # than 1.
-        missing = column.is_null().to_numpy(zero_copy_only=False)
-        blank = column.fill_null(False if pa.types.is_boolean(kind) else 0)
-        return "masked", (blank.to_numpy(zero_copy_only=False), missing)
-    if pa.types.is_dictionary(kind):
-        codes = column.indices.to_numpy(zero_copy_only=False)
-        if column.indices.null_count:
-            codes = np.where(np.isnan(codes), -1, codes)
-        return "dictionary", (codes.astype(np.int64), _python_cells(column.dictionary))
-    if pa.types.is_null(kind):
-        return "numpy", np.full(len(column), np.nan)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return "text", column
-    if pa.types.is_time(kind):  # in no unit that somebody named
-        return "numpy", np.full(len(column), np.nan)
-    if pa.types.is_temporal(kind):
-        return "numpy", column.to_numpy(zero_copy_only=False)
-    return "numpy", _python_cells(column)
-
-
-def _python_cells(column: Any) -> Any:
-    """Return the cells of an Arrow array as objects; one that Python cannot hold is missing."""
-    cells = _read_or_none(column.to_pylist)  # text that is no UTF-8, a date after the year 9999
-    return _object_array([_read_or_none(c.as_py) for c in column] if cells is None else cells)
 
 
 def _parsed(column: Any, decimal: str | None = None) -> Any:
@@ -299,19 +171,10 @@ def _numbers(kind: str, payload: Any, read: Callable[[Any], float] | None = None
     """Return numbers; ``read`` reads a cell that is an object or text, and has a default."""
     if kind == "dictionary":
         codes, values = payload
-        return _looked_up(np.append(_array_numbers(values, read), np.nan), codes)
+        return looked_up(np.append(_array_numbers(values, read), np.nan), codes)
     if kind == "masked":
         return np.where(payload[1], np.nan, _array_numbers(payload[0], read))
-    if read is not None and payload.dtype.kind in "USO":  # text: each distinct cell is read once
-        kind, payload = _encoded(payload.astype(object))
-        if kind == "dictionary":
-            return _numbers(kind, payload, read)
     return _array_numbers(payload, read)
-
-
-def _looked_up(table: Any, codes: Any) -> Any:
-    """Return the table entry of each code; -1 is the last entry, the one for missing."""
-    return np.take(table, codes, mode="wrap")
 
 
 def _array_numbers(cells: Any, read: Callable[[Any], float] | None = None) -> Any:
@@ -322,14 +185,10 @@ def _array_numbers(cells: Any, read: Callable[[Any], float] | None = None) -> An
     if kind in "fiub":
         return cells.astype(np.float64)
     if kind == "M":
-        nanoseconds = cells.astype("datetime64[ns]")
-        return np.where(np.isnat(nanoseconds), np.nan, nanoseconds.astype(np.int64) * 1e-9)
+        ticks = cells.astype("datetime64[us]")  # nanoseconds end in 2262
+        return np.where(np.isnat(ticks), np.nan, ticks.astype(np.int64) * 1e-6)
     if kind in "USO":
-        read = read or _number
-        out = np.empty(cells.shape[0])
-        for i, cell in enumerate(cells):
-            out[i] = read(cell)
-        return out
+        return read_each(cells.tolist(), read or _number, np.nan, np.float64)
     return np.full(cells.shape[0], np.nan)
 
 
@@ -338,22 +197,25 @@ def _number(cell: Any) -> float:
     if type(cell) is float:
         return cell
     try:
-        if isinstance(cell, (datetime.datetime, datetime.date)):
-            if not isinstance(cell, datetime.datetime):
-                cell = datetime.datetime(cell.year, cell.month, cell.day)
-            aware = cell.replace(tzinfo=datetime.timezone.utc) if cell.tzinfo is None else cell
-            return float(aware.timestamp())
-        if isinstance(cell, np.datetime64):
-            return float(_array_numbers(np.array([cell]))[0])
-        if isinstance(cell, (np.timedelta64, datetime.timedelta)):
-            return np.nan  # in no unit that somebody named
-        if isinstance(cell, (complex, np.complexfloating)):
-            return np.nan
-        return float(cell)
+        return float(cell) if type(cell) is str else _as_number(cell)
     except KeyboardInterrupt:
         raise
     except BaseException:  # whatever the cell is, it is missing; nothing of it is kept
-        return _TRUE.get(cell.strip().lower(), np.nan) if isinstance(cell, str) else np.nan
+        return _TRUE.get(str.strip(cell).lower(), np.nan) if isinstance(cell, str) else np.nan
+
+
+def _as_number(cell: Any) -> float:
+    """Return the number of a cell that is not text; fails if there is none."""
+    if isinstance(cell, (datetime.datetime, datetime.date)):
+        if not isinstance(cell, datetime.datetime):
+            cell = datetime.datetime(cell.year, cell.month, cell.day)
+        aware = cell.replace(tzinfo=datetime.timezone.utc) if cell.tzinfo is None else cell
+        return float(aware.timestamp())
+    if isinstance(cell, np.datetime64):
+        return float(_array_numbers(np.array([cell]))[0])
+    if isinstance(cell, (np.timedelta64, datetime.timedelta, complex, np.complexfloating)):
+        return np.nan  # a length of time is in no unit that somebody named
+    return float(cell)
 
 
 # -- what a schema says of numbers, dates and durations -------------------------------------
@@ -396,6 +258,8 @@ def _without_codes(numbers: Any, variable: Any) -> Any:
     if variable.missing is None:
         return numbers
     is_code = np.isin(numbers, _missing_numbers(variable))
+    for low, high in missing_spans(variable.missing):
+        is_code |= (low <= numbers) & (numbers <= high)
     return np.where(is_code, np.nan, numbers) if is_code.any() else numbers
 
 
@@ -411,51 +275,54 @@ def _missing_numbers(variable: Any) -> Any:
 # -- dates and durations -------------------------------------------------------------------
 
 
+#: Microseconds that no date or duration reaches: such a cell is missing.
+_FAR = 1 << 61
+
+
 class _Clock:
     """Reads points or lengths of time as numbers of a unit from a start; both are public."""
 
     def __init__(
         self, letter: str, start: int, unit: str, read: Callable[[Any], int | None],
-        missing: Iterable[int] = (),
+        missing: Iterable[int] = (), digits: bool = False,
     ) -> None:  # fmt: skip
         self.letter, self.start, self.unit = letter, start, TIME_UNITS[unit]
         self.read = read  # microseconds of a cell that is an object or text, None: it is none
         self.missing = list(missing)  # in microseconds
+        self.digits = digits  # whether ``read`` reads the digits of numbers
 
     def cells(self, kind: str, payload: Any) -> Any:
         """Return the cells of an opened column, NaN for missing.
 
-        A column of numbers has numbers of the unit already: rows that were made from a schema. The
-        type of a private column is checked before (``types.py``).
+        Numbers are digits of dates, if a format is declared. Else they are numbers of the unit
+        already: rows that were made from a schema. The type of a private column is checked before
+        (``types.py``).
         """
         if kind == "dictionary":
             codes, values = payload
-            return _looked_up(np.append(self.cells("numpy", values), np.nan), codes)
+            return looked_up(np.append(self.cells("numpy", values), np.nan), codes)
         if kind == "masked":
-            return np.where(payload[1], np.nan, payload[0].astype(np.float64))
+            return np.where(payload[1], np.nan, self.cells("numpy", payload[0]))
         letter = payload.dtype.kind
-        if letter in "fiub":
+        if letter in "fiub" and not self.digits:
             return payload.astype(np.float64)
+        if letter in "fiub":
+            payload = object_array(map(_printed, payload.tolist()))
+            letter = "O"
         if letter in "mM":
             ticks = payload.astype(f"{letter}8[us]")
             present = ~np.isnat(ticks) & (letter == self.letter)
             return self._numbers(ticks.astype(np.int64), present)
-        kind, held = _encoded(payload.astype(object))
-        values = held[1] if kind == "dictionary" else held
-        read = [_read_or_none(functools.partial(self._read, cell)) for cell in values]
-        present = np.array([tick is not None and abs(tick) < 1 << 61 for tick in read], dtype=bool)
-        ticks = np.array(
-            [r if t else 0 for r, t in zip(read, present, strict=True)], dtype=np.int64
-        )
-        numbers = self._numbers(ticks, present)
-        return _looked_up(np.append(numbers, np.nan), held[0]) if kind == "dictionary" else numbers
+        ticks = read_each(payload.tolist(), self._tick, _FAR, np.int64)
+        return self._numbers(ticks, ticks != _FAR)
 
-    def _read(self, cell: Any) -> int | None:
-        return None if _absent(cell) else self.read(cell)
+    def _tick(self, cell: Any) -> int:
+        tick = self.read(cell)
+        return _FAR if tick is None or abs(tick) >= _FAR else tick
 
     def _numbers(self, ticks: Any, present: Any) -> Any:
         present = present & ~np.isin(ticks, self.missing)
-        ticks = np.clip(ticks, -(1 << 61), 1 << 61)
+        ticks = np.clip(ticks, -_FAR, _FAR)
         return np.where(present, (ticks - self.start) / self.unit, np.nan)
 
 
@@ -464,14 +331,23 @@ def _dates(variable: Date) -> _Clock:
     """Return the function that reads a cell of a declared date."""
     words = {str(code).strip() for code in variable.missing or ()}
 
+    shapes, digits, day = variable.shapes, variable.of_digits, datetime.datetime(2020, 12, 31)
+    # digits that begin with a day, month or short year: a number has lost its first zero
+    short = [re.fullmatch(r"%[dmy](?:%[Ymd])*", shape) for shape in shapes]
+    widths = [len(day.strftime(s)) if cut else 0 for s, cut in zip(shapes, short, strict=True)]
+
     def parsed(text: str) -> int | None:
-        if variable.format is not None:
-            return microseconds(datetime.datetime.strptime(text, variable.format))
-        return _iso_microseconds(text)
+        for shape, width in zip(shapes, widths, strict=True):
+            padded = "0" + text if len(text) == width - 1 and text.isdecimal() else text
+            with contextlib.suppress(ValueError):
+                return microseconds(datetime.datetime.strptime(padded, shape))
+        return None if shapes else _iso_microseconds(text)
 
     def read(cell: Any) -> int | None:
         if isinstance(cell, (bytes, np.bytes_)):
             cell = cell.decode("utf-8", "replace")
+        if digits and isinstance(cell, numbers.Number):
+            cell = _strip_decimals(_printed(cell))
         if isinstance(cell, str):
             return None if cell.strip() in words else parsed(cell.strip())
         if isinstance(cell, np.datetime64):
@@ -483,9 +359,9 @@ def _dates(variable: Date) -> _Clock:
         return None
 
     readers = (parsed, _iso_microseconds)
-    tried = [_read_or_none(functools.partial(reader, word)) for word in words for reader in readers]
+    tried = [read_or_none(functools.partial(reader, word)) for word in words for reader in readers]
     codes = [code for code in tried if code is not None]
-    return _Clock("M", variable.start, variable.unit, read, codes)
+    return _Clock("M", variable.start, variable.unit, read, codes, digits)
 
 
 _ISO = re.compile(
@@ -545,61 +421,22 @@ def _duration(cell: Any) -> int | None:
 def _mapped(
     kind: str, payload: Any, code_of: Callable[[Any], int], missing: int, dtype: Any
 ) -> Any:
-    """Return the codes of all cells of a column, computed by ``code_of`` from each cell.
+    """Return the codes of all cells of an opened column, computed by ``code_of`` from each cell.
 
-    ``kind`` is the storage of the column ("masked", "numpy", "dictionary", else objects), and
-    ``payload`` its cells in that storage. A cell that is absent or cannot be read has the code
-    ``missing``. Equal cells are read once where the storage makes that safe.
+    A cell that is absent or cannot be read has the code ``missing``.
     """
     if kind == "masked":
         codes = _mapped("numpy", payload[0], code_of, missing, dtype)
         return np.where(payload[1], np.asarray(missing, dtype=dtype), codes)
-    if kind == "numpy" and payload.dtype.kind in "biufUSO":
-        if payload.dtype.kind in "biuf":
-            if payload.dtype.kind == "f":
-                payload = payload + 0.0  # -0.0 and 0.0 are one value
-            values, codes = np.unique(payload, return_inverse=True)
-            kind, payload = "dictionary", (codes, values.astype(object))
-        else:
-            kind, payload = _encoded(payload.astype(object))
+    if kind == "numpy" and payload.dtype.kind in "biuf":
+        # numbers of one type are equal as Python's are, but for zeros
+        payload = payload + 0.0 if payload.dtype.kind == "f" else payload
+        values, codes = np.unique(payload, return_inverse=True)
+        kind, payload = "dictionary", (codes, values.astype(object))
     if kind == "dictionary":
         codes, values = payload
-        return _looked_up(_table(values, code_of, missing, dtype), codes)
-    return np.array([_try(code_of, v, missing) for v in payload.tolist()], dtype=dtype)
-
-
-def _table(values: Any, code_of: Callable[[Any], int], missing: int, dtype: Any) -> Any:
-    """Return the code of each distinct value, and ``missing`` as a last entry."""
-    return np.array([*(_try(code_of, v, missing) for v in values), missing], dtype=dtype)
-
-
-def _try(code_of: Callable[[Any], int], cell: Any, missing: int) -> int:
-    """Return the code of a cell, or ``missing`` if it has none or cannot be read."""
-    try:
-        return missing if _absent(cell) else code_of(cell)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # an odd object: missing
-        return missing
-
-
-def _absent(cell: Any) -> bool:
-    """Return whether a cell is a missing value of Python, numpy, pandas or decimal.
-
-    Wherever :func:`_encoded` lets pandas find the missing cells it must find these: whether it is
-    asked at all depends on the other cells of the column.
-    """
-    if cell is None or cell is np.ma.masked:
-        return True
-    if type(cell).__module__.startswith("pandas") and type(cell).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(cell, (np.datetime64, np.timedelta64)):
-        return bool(np.isnat(cell))
-    if isinstance(cell, decimal.Decimal):
-        return cell.is_nan()  # a signalling NaN compares with nothing
-    if isinstance(cell, (float, complex, np.inexact)):
-        return bool(cell != cell)
-    return False
+        return looked_up(read_each([*values, None], code_of, missing, dtype), codes)
+    return read_each(payload.tolist(), code_of, missing, dtype)
 
 
 def _level_map(variable: Levels) -> Callable[[Any], int]:
@@ -662,6 +499,7 @@ def _spellings(
 
     by_blanks = _of_one((bare(x), c) for x, c in text.items())
     by_case = _of_one((folded(x), c) for x, c in text.items())
+    spans = missing_spans(missing)
     by_value = _of_one(
         (_exact_number(bare(x)), c) for x, c in text.items() if NUMERAL.fullmatch(bare(x))
     )
@@ -669,6 +507,13 @@ def _spellings(
     def code_of(cell: Any) -> int | None:
         if isinstance(cell, (bytes, np.bytes_)):
             cell = cell.decode("utf-8", "replace")
+        code = listed(cell)
+        if code is None and spans:
+            number = _number(cell)
+            code = -1 if any(low <= number <= high for low, high in spans) else None
+        return code
+
+    def listed(cell: Any) -> int | None:
         if not isinstance(cell, str):
             code = numbers.get(_exact_number(cell)) if numbers else None
             if code is None and text:
@@ -706,7 +551,7 @@ def readable_spellings(variable: Variable) -> Callable[[Any], bool | None]:
 
         return level
     codes = {str(code).strip() for code in getattr(variable, "missing", None) or ()}
-    plain = variable.read_plainly()
+    plain = dataclasses.replace(variable, missing=None)
 
     def number(cell: Any) -> bool | None:
         if isinstance(cell, str) and cell.strip() in codes:
@@ -746,10 +591,12 @@ def _strip_decimals(text: str) -> str:
 
 
 def _printed(cell: Any) -> str:
-    """Return the text of a cell; integers are printed without decimals.
+    """Return the text of a cell; integers are printed without decimals, and instants in UTC.
 
     Whether a column of integers is kept as floats may depend on a missing cell elsewhere in it.
     """
+    if isinstance(cell, datetime.datetime):
+        return str(in_utc(cell))
     if isinstance(cell, (float, np.floating)) and cell == np.trunc(cell) and abs(cell) < 2.0**63:
         return str(int(cell))
     return str(cell)
@@ -766,22 +613,19 @@ def _binary(kind: str, payload: Any, variable: Binary) -> Any:
 
         codes = _mapped(kind, payload, code_of, -1, np.int32)
         return np.where(codes < 0, np.nan, codes.astype(np.float64))
-    if kind == "masked" or (kind == "numpy" and payload.dtype.kind not in "USO"):
-        x = _numbers(kind, payload)
-    else:
-        values: Iterable[Any] = payload[1] if kind == "dictionary" else payload
-        read = np.array([_number(v) for v in values], dtype=float)
-        if kind == "dictionary":
-            read = _looked_up(np.append(read, np.nan), payload[0])
-        x = read
+    x = _numbers(kind, payload)
     odd = (x != 0.0) & (x != 1.0) & ~np.isnan(x)
     return np.where(odd, np.nan, x) if odd.any() else x
 
 
-def hash_text(cell: Any) -> int:
-    """Return a stable 63-bit hash of the text of a cell."""
+def _hash_but(words: set[str], cell: Any) -> int:
+    """Return the hash of the text of a cell, -1 if it is one of some words."""
+    return -1 if _printed(cell).strip() in words else hash_text(cell)
+
+
+def hash_text(cell: Any, key: bytes = b"") -> int:
+    """Return a 63-bit hash of the text of a cell, which is stable without a ``key``."""
     text = cell if isinstance(cell, str) else _printed(cell)
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    encoded = text.encode("utf-8", "surrogatepass")
+    digest = hashlib.blake2b(encoded, digest_size=8, key=key).digest()
     return int.from_bytes(digest, "big") >> 1
-
-

@@ -300,8 +300,7 @@ def refused_call(node: ast.Call, name: str, ctx: Context) -> FormulaError:
         f"{name}() is not a function of the formula language."
         f"{_INSTEAD.get(last) or _close_function(last, names)}",
         "Known: " + ", ".join(names),
-        "You can add a row-wise function: "
-        f"dp.register_rowwise({last!r}, func, interval=(lo, hi))",
+        f"You can add a row-wise function: dp.register_rowwise({last!r}, func, interval=(lo, hi))",
     )
 
 

@@ -139,9 +139,15 @@ class Schema(Mapping[str, Variable]):
 
     # -- building --------------------------------------------------------------------------
     def update(self, other: Mapping[str, Any] | None = None, /, **variables: Any) -> Schema:
-        """Return a schema with variables added or replaced."""
+        """Return a schema with variables added or replaced; one without a label keeps its own."""
         unit = {} if self._unit is None else {"unit": self._unit}
-        return Schema(**{**unit, **self.variables, **dict(other or {}), **variables})
+        new = Schema(**{**unit, **self.variables, **dict(other or {}), **variables})
+        labelled = {
+            name: {**v.to_dict(), "label": self[name].label}
+            for name, v in new.items()
+            if name in self and v.label is None and self[name].label is not None
+        }
+        return Schema(**{**unit, **new.variables, **labelled}) if labelled else new
 
     def restrict(self, names: Iterable[str]) -> Schema:
         """Return the schema of the named variables, in that order."""
@@ -231,7 +237,7 @@ class Schema(Mapping[str, Variable]):
         """
         from dpmodels.formula.codebooks import as_schema_items, read
 
-        return cls(**as_schema_items(read(path)))
+        return cls(**as_schema_items(read(path), path))
 
     def to_codebook(self, path: Any) -> None:
         """Write a codebook that :meth:`from_codebook` reads: ``.csv``, or ``.json``."""
@@ -247,8 +253,11 @@ class Schema(Mapping[str, Variable]):
         ----------
         path : path
             ``.dta``, ``.sav``, ``.zsav``, ``.por``, ``.sas7bdat``, ``.xpt`` (needs pyreadstat,
-            ``pip install 'dpmodels[files]'``). Value labels become levels, user-missing codes
-            ``missing=``, variable labels ``label=``. Ranges are not taken from the data.
+            ``pip install 'dpmodels[files]'``). Value labels become levels in the order of their
+            codes, user-missing codes and ranges of codes ``missing=``, variable labels ``label=``.
+            A number stays one if its measure is "scale", or if it has labels at two or three whole
+            numbers that are not next to each other and its measure is not "nominal". Ranges are not
+            taken from the data.
         public : bool
             Whether the labels are those of the codebook. Labels inside a private file may list only
             codes that occur in it, so a file that has rows needs ``public=True``.
@@ -275,7 +284,7 @@ class Schema(Mapping[str, Variable]):
                 "occur in it. If they are those of the codebook, type "
                 f"dp.Schema.from_file({file.name!r}, public=True); or give a file without rows"
             )
-        return cls(**as_schema_items(from_metadata(header)))
+        return cls(**as_schema_items(from_metadata(header), file))
 
     # -- what it says ----------------------------------------------------------------------
     def __str__(self) -> str:
@@ -302,8 +311,9 @@ class Schema(Mapping[str, Variable]):
         Returns
         -------
         list of str
-            Declared variables that are no column, columns of a type that cannot match, and columns
-            that are not declared.
+            Declared variables that are no column, columns of a type that cannot match, codes
+            between those of levels (a scale of which a few numbers have labels), and columns that
+            are not declared.
 
         Notes
         -----

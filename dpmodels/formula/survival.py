@@ -16,12 +16,13 @@ from __future__ import annotations
 import ast
 import copyreg
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dpmodels.errors import FormulaError
+from dpmodels.arrays import plain
+from dpmodels.errors import FormulaError, shown
 from dpmodels.formula import parser as fx
 from dpmodels.formula.build import (
     Builder,
@@ -44,6 +45,7 @@ from dpmodels.formula.words import (
     Interval,
     Node,
     constant,
+    literal,
     parse_expression,
     pretty,
     word,
@@ -57,9 +59,7 @@ _FORM = '"Surv(time, event) ~ group", or "Surv(start, stop, event) ~ group" for 
 
 @word("Surv")
 def _surv(node: ast.Call, ctx: Context) -> Factor:
-    raise ctx.fail(
-        f"Surv() must be alone on the left of ~, in verbs of survival: {_FORM}"
-    )
+    raise ctx.fail(f"Surv() must be alone on the left of ~, in verbs of survival: {_FORM}")
 
 
 @word("strata")
@@ -71,6 +71,17 @@ def _strata(node: ast.Call, ctx: Context) -> Factor:
     )
 
 
+def with_cause(formula: Any, cause: Any) -> str:
+    """Return a formula with a cause inside ``Surv()``, where designs, files and pages have it."""
+    left, _, right = str(formula).rpartition("~")
+    if not isinstance(plain(cause), (str, int, float)) or not left.rstrip().endswith(")"):
+        raise FormulaError(
+            f"cause= must be one declared level of an event, or 'all', as in cause=1 for "
+            f'"Surv(time, status) ~ group"; got {shown(cause)} for {shown(formula)}'
+        )
+    return f"{left.rstrip()[:-1]}, cause={plain(cause)!r}) ~{right}"
+
+
 # -- Follow-up of a row
 
 
@@ -80,20 +91,11 @@ class FollowUp:
 
     start: Node | None
     # time, event: time in its declared range, NaN for a row that counts as nothing; event 0 or 1,
-    # NaN there.
+    # NaN there, or the number of its cause.
     time: Node
     event: Node
     names: tuple[str, str, str]  # (str, str, str): as typed; "" where there is none
-
-
-def _unclipped(env: Env) -> Block:
-    """Return the cells of a block before ranges clip them; no value stands for a missing one."""
-    block: Any = env  # a Block wherever rows are filled
-    return Block(block.chunk, block.m, dict.fromkeys(block.rules, Rule(None, None)), clip=False)
-
-
-def _limited(values: Array, interval: Interval) -> Array:
-    return values if interval is None else np.clip(values, interval[0], interval[1])
+    causes: tuple[str, ...] = ()  # Labels of the events 1, 2, ...: ``Survival.causes``
 
 
 def _entered(start: Array, interval: Interval) -> Array:
@@ -105,21 +107,24 @@ def _entered(start: Array, interval: Interval) -> Array:
 
 def follow_up(start: Node | None, time: Node, event: Node, names: tuple[str, str, str]) -> FollowUp:
     """Return the nodes of a row's follow-up, each NaN where the row counts as nothing."""
+    last = 1.0 if event.interval is None else event.interval[1]
 
     def read(env: Env) -> tuple[Array, Array, Array]:
-        raw = _unclipped(env)
+        block: Any = env  # a Block wherever rows are filled; its cells before ranges clip them
+        rules = dict.fromkeys(block.rules, Rule(None, None))
+        raw = Block(block.chunk, block.m, rules, clip=False)
         shape = (raw.m,)
         stop, happened = (np.broadcast_to(n.evaluate(raw), shape) for n in (time, event))
-        ok = (stop >= 0.0) & ((happened == 0.0) | (happened == 1.0))
+        ok = (stop >= 0.0) & (happened == np.clip(np.rint(happened), 0.0, last))
+        ended, begin = stop, np.zeros(shape)
         if time.interval is not None:  # what comes after the declared range is not seen
             happened = np.where(stop > time.interval[1], 0.0, happened)
-        ended, begin = _limited(stop, time.interval), np.zeros(shape)
+            ended = np.clip(stop, *time.interval)
         if start is not None:
             entry = np.broadcast_to(start.evaluate(raw), shape)
             begin = _entered(entry, time.interval)
             ok &= (entry >= 0.0) & (entry < stop) & (begin < ended)
-        stop = ended
-        return tuple(np.where(ok, x, np.nan) for x in (begin, stop, happened))  # type: ignore[return-value]
+        return tuple(np.where(ok, x, np.nan) for x in (begin, ended, happened))  # type: ignore[return-value]
 
     variables = time.variables | event.variables | (start.variables if start else frozenset())
 
@@ -128,7 +133,7 @@ def follow_up(start: Node | None, time: Node, event: Node, names: tuple[str, str
 
     ends = None if time.interval is None else (0.0, time.interval[1])
     begun = None if start is None else node(0, ends)
-    return FollowUp(begun, node(1, time.interval), node(2, (0.0, 1.0)), names)
+    return FollowUp(begun, node(1, time.interval), node(2, (0.0, last)), names)
 
 
 def _is_call(text: str, name: str) -> bool:
@@ -165,25 +170,29 @@ class _Survival(Builder):
             raise FormulaError(f'cannot read `{text}` in "{self.formula}"')
         return tree, Context(self.formula, self.schema, text, quoted, compile_call)
 
-    def follow_up(self, text: str) -> FollowUp:
+    def follow_up(self, text: str, *, others: int) -> FollowUp:
         """Compile ``Surv(time)``, ``Surv(time, event)`` or ``Surv(start, stop, event)``."""
         call, ctx = self._call(text)
-        typed = list(call.args)
-        for keyword in call.keywords:
-            if keyword.arg != "event" or len(typed) > 2:
-                raise ctx.fail(
-                    f"Surv() accepts times and an event, not {keyword.arg}=", "Write " + _FORM
-                )
-            typed.append(keyword.value)
-        if not 1 <= len(typed) <= 3:
-            raise ctx.fail(f"Surv() needs one to three arguments, got {len(typed)}", _FORM)
+        typed, words = list(call.args), {k.arg: k.value for k in call.keywords}
+        cause = words.pop("cause", None)
+        for name, value in words.items():
+            if name != "event" or len(typed) > 2:
+                raise ctx.fail(f"Surv() accepts times and an event, not {name}=", "Write " + _FORM)
+            typed.append(value)
+        if not 1 <= len(typed) <= 3 or len(words) + (cause is not None) < len(call.keywords):
+            raise ctx.fail(f"Surv() needs one to three arguments once, got {len(typed)}", _FORM)
         *times, last = typed if len(typed) > 1 else [*typed, ast.Constant(1)]
         nodes = [self._time(t, ctx) for t in times]
         names = tuple(pretty(t, ctx) for t in (*times, last))
-        event = self._event(last, ctx) if len(typed) > 1 else constant(1.0)
-        if len(nodes) == 1:
-            return follow_up(None, nodes[0], event, ("", names[0], names[1]))
-        return follow_up(nodes[0], nodes[1], event, (names[0], names[1], names[2]))
+        causes: tuple[str, ...] = ()
+        event = constant(1.0)
+        if cause is not None:
+            event, causes = self._cause(last, ctx, literal(cause), others)
+        elif len(typed) > 1:
+            event = self._event(last, ctx)
+        start, first = (None, "") if len(nodes) == 1 else (nodes[0], names[0])
+        compiled = follow_up(start, nodes[-1], event, (first, names[-2], names[-1]))
+        return replace(compiled, causes=causes)
 
     def _time(self, tree: ast.expr, ctx: Context) -> Node:
         """Compile a time of ``Surv()``; its declared range must start at 0 or above."""
@@ -208,26 +217,55 @@ class _Survival(Builder):
         factor = compile_factor(tree, ctx)
         name = pretty(tree, ctx)
         fix = (
-            f"Declare {name} = dp.Binary(), or two levels of which the second is the event, "
-            f'{name} = dp.Levels(["alive", "dead"])'
+            f"Declare {name} = dp.Binary() for 0 and 1, or two levels of which the second is the "
+            f'event, {name} = dp.Levels([1, 2]) or dp.Levels(["alive", "dead"])'
         )
         if isinstance(factor, Cat):
             if len(factor.levels) != 2:
                 raise ctx.fail(
                     f"the event {name} has {len(factor.levels)} levels, not two",
-                    f"Say which is the event: Surv(..., {name} == {factor.levels[-1]!r})",
+                    f"Say which it is: Surv(..., {name} == {factor.levels[-1]!r}), or cause=",
                 )
             return Node((0.0, 1.0), _coded(factor), factor.variables)
         if not isinstance(factor, Node):
             raise ctx.fail(f"{name} is not an event", fix)
-        if factor.interval not in (None, (0.0, 1.0)):
+        if factor.interval != (0.0, 1.0):
+            codes, last, further = "no codes", "1", f", or {name} == 2 for codes 1 and 2; or"
+            if factor.interval is not None:
+                codes = f"the declared range {ctx.range_of(factor.interval)}"
+                last, further = f"{factor.interval[1]:g}", "; or"
             raise ctx.fail(
-                f"the event {name} has the declared range {ctx.range_of(factor.interval)}: a "
-                "number is 0 (censored) or 1 (event)",
-                f"Say which number is the event: Surv(..., {name} == {factor.interval[1]:g}); or",
+                f"the event {name} has {codes}: a number is declared to be 0 (censored) or 1 "
+                "(event)",
+                f"Say which number is the event: Surv(..., {name} == {last}){further}",
                 fix,
             )
         return factor
+
+    def _cause(
+        self, tree: ast.expr, ctx: Context, cause: Any, others: int
+    ) -> tuple[Node, tuple[str, ...]]:
+        """Compile the event of one cause (1, other causes ``others``) or of "all", with labels."""
+        factor, name = compile_factor(tree, ctx), pretty(tree, ctx)
+        levels = list(factor.levels) if isinstance(factor, Cat) else []
+        is_bool = isinstance(cause, bool)  # True is no 1
+        chosen = [v for v in levels[1:] if v == cause and isinstance(v, bool) == is_bool]
+        every = cause == "all" and others > 0
+        if not isinstance(factor, Cat) or 0 in levels[1:] or not (chosen or every):
+            raise ctx.fail(
+                f"cause={cause!r} is not a cause of {name}, whose declared levels are {levels!r}",
+                "The first declared level is censored (0, where it is one), all others are causes: "
+                "dp.Levels([0, 1, 2]) and cause=1",
+                "Each of them: dp_survfit(..., cause='all'). Any of them, or an event of 0 and 1: "
+                f"leave cause= out, Surv(..., {name} != {[*levels, 0][0]!r})",
+            )
+        codes = np.array([*range(len(levels)), np.nan])
+        if not every:
+            codes[1:-1] = [1 if v in chosen else others for v in levels[1:]]
+        labels = tuple(f"{name}={v}" for v in (levels[1:] if every else chosen))
+        labels += ("",) * (not every and others > 0 and len(levels) > 2)
+        ends = 0.0, float(len(labels))
+        return Node(ends, lambda env: codes[factor.evaluate(env)], factor.variables), labels
 
     def crossed(self, texts: Sequence[str], what: str) -> tuple[CellSource, ...]:
         """Return the categories that groups or strata are made of; refuse numbers."""
@@ -268,7 +306,7 @@ class _Survival(Builder):
         """Compile a table of groups and strata by follow-up."""
         self.checked()
         surv, calls, terms = self.sides()
-        follow_up = self.follow_up(surv)
+        follow_up = self.follow_up(surv, others=2)
         texts = []
         for term in terms:
             mine = [text for text, is_number in term if not is_number]
@@ -277,13 +315,12 @@ class _Survival(Builder):
             texts += mine
         groups = self.crossed(list(dict.fromkeys(texts)), "groups")
         strata = self.crossed(self.strata_texts(calls), "strata")
-        sources = (
-            [] if follow_up.start is None else [CellSource(follow_up.names[0], follow_up.start)]
-        )
-        sources.append(CellSource(follow_up.names[1], follow_up.time))
-        sources.append(CellSource(follow_up.names[2], follow_up.event, (0, 1)))
-        start = 0 if follow_up.start is not None else None
-        at = len(sources)
+        begun, names = follow_up.start, follow_up.names
+        sources = [] if begun is None else [CellSource(names[0], begun)]
+        events = tuple(range(1 + max(len(follow_up.causes), 1)))
+        sources.append(CellSource(names[1], follow_up.time))
+        sources.append(CellSource(names[2], follow_up.event, events))
+        at, start = len(sources), None if begun is None else 0
         place: dict[str, int | None] = {}
         labels: dict[str, tuple[str, ...]] = {}
         for kind, parts in (("group", groups), ("strata", strata)):
@@ -296,7 +333,7 @@ class _Survival(Builder):
         survival = Survival(
             time=int(start is not None), event=1 + (start is not None), start=start,
             group=place["group"], strata=place["strata"], groups=labels["group"],
-            stratas=labels["strata"], names=follow_up.names,
+            stratas=labels["strata"], names=names, causes=follow_up.causes,
         )  # fmt: skip
         right = tuple((j,) for j in range(len(sources)))
         return self.cells_of(sources, (), right, survival=survival)
@@ -305,7 +342,7 @@ class _Survival(Builder):
         """Compile a regression: columns of the terms, separate from start, event and stratum."""
         self.checked()
         surv, calls, terms = self.sides()
-        follow_up = self.follow_up(surv)
+        follow_up = self.follow_up(surv, others=0)
         if any(_is_call(text, "offset") for term in terms for text, _ in term):
             raise FormulaError(f'"{self.formula}": offset() is not offered with Surv()')
         texts = self.strata_texts(calls)
@@ -332,6 +369,7 @@ class _Survival(Builder):
         survival = Survival(
             time=len(columns) + len(aside), event=place["event"], start=place.get("start"),
             strata=place.get("strata"), stratas=labels, names=follow_up.names,
+            causes=follow_up.causes,
         )  # fmt: skip
         response = column_of(
             follow_up.names[1], follow_up.time.interval, follow_up.names[1], "response"
@@ -375,9 +413,8 @@ def _combined(parts: Sequence[CellSource]) -> Cat:
                 codes_of_part = source.evaluate(env)
             else:  # 0 and 1
                 value = source.evaluate(env)
-                codes_of_part = np.where((value == 0.0) | (value == 1.0), value, -1.0).astype(
-                    np.intp
-                )
+                code = np.where((value == 0.0) | (value == 1.0), value, -1.0)
+                codes_of_part = code.astype(np.intp)
             assert part.levels is not None
             out = out * len(part.levels) + codes_of_part
             gone = gone | (codes_of_part < 0)
@@ -415,10 +452,8 @@ def strata_codes(design: Design, new: Any) -> Array:
     builder = _Survival(design.formula, design.schema, na=design.na, engine=design.engine)
     out: Any = 0.0
     for text in builder.strata_texts(builder.sides()[1]):
-        strata_design = build_design(
-            f"~ 0 + {text}", design.schema, na="zero-row", one_sided_ok=True
-        )
-        cells = np.asarray(strata_design.matrix(new), dtype=float)
+        strata = build_design(f"~ 0 + {text}", design.schema, na="zero-row", one_sided_ok=True)
+        cells = np.asarray(strata.matrix(new), dtype=float)
         if cells.shape[1] == 1:  # 0 and 1
             many, code = 2, cells[:, 0]
         else:
@@ -436,6 +471,7 @@ def design_from(data: Mapping[str, Any]) -> Design:
     schema = Schema.from_dict(data["schema"])
     shared = {k: data[k] for k in ("na", "engine", "subset", "weights")}
     labels: Any = None if data.get("labels") is None else tuple(data["labels"])
+    ids = data.get("ids")
     if data.get("survival"):
         build = build_survival_cells if data.get("cells") else build_survival_design
         design = build(data["formula"], schema, **shared)
@@ -443,20 +479,15 @@ def design_from(data: Mapping[str, Any]) -> Design:
         design = build_cell_design(data["formula"], schema, labels=labels, **shared)
     elif data["mean"]:
         design = build_mean_design(
-            data["formula"], schema, aside=data.get("aside", False), labels=labels, **shared
-        )
+            data["formula"], schema, aside=data.get("aside", False), labels=labels, ids=ids,
+            **shared,
+        )  # fmt: skip
     else:
         design = build_design(
-            data["formula"],
-            schema,
-            order=data["order"],
-            response_ok=data["response_ok"],
-            event=data["event"],
-            one_sided_ok=data["one_sided"],
-            aside=data.get("aside", False),
-            labels=labels,
-            **shared,
-        )
+            data["formula"], schema, order=data["order"], response_ok=data["response_ok"],
+            event=data["event"], one_sided_ok=data["one_sided"], aside=data.get("aside", False),
+            labels=labels, ids=ids, **shared,
+        )  # fmt: skip
     if data["buy_all"]:
         design = design.without_bounds()
     bought = {name: (lo, hi) for name, lo, hi in data["bought"]}

@@ -60,11 +60,17 @@ def check_types(
         if kind == "duration":
             _check_duration(name, getattr(kind, "cells", ""), variable)
         elif isinstance(variable, Date):
-            _check_date(name, kind)
+            _check_date(name, kind, variable)
         elif isinstance(variable, (Real, Count)):
             _check_number(name, kind, spec, variable, name in undeclared)
         elif isinstance(variable, Binary) and variable.levels is None:
-            _check_event(name, kind, spec)
+            if kind == "datetime":
+                raise SchemaError(_date(name, spec))
+            if kind == "text":
+                raise SchemaError(
+                    f"{name!r} is a column of text, and dp.Binary() needs 0/1. Say which text "
+                    f"means 0 and for 1: schema={{{name!r}: dp.Binary(('no', 'yes'))}}"
+                )
         elif isinstance(variable, (Binary, Levels)):
             _check_levels(name, kind, variable)
 
@@ -76,19 +82,26 @@ def _check_duration(name: str, cells: str, variable: Variable) -> None:
     what, fix = "a duration", f"schema={{{name!r}: dp.Real(0, 30, duration='days')}}"
     if cells == "time":
         what = "a time of day"
-        fix = f"data[{name!r}] = [t.hour + t.minute / 60 for t in data[{name!r}]], for example"
+        fix = (
+            f"it in hours, for example (pl.col({name!r}).dt.hour() + "
+            f"pl.col({name!r}).dt.minute() / 60) in polars, pc.add(pc.hour(t), "
+            "pc.divide(pc.cast(pc.minute(t), 'float64'), 60)) in Arrow, or "
+            f"data[{name!r}].dt.hour + data[{name!r}].dt.minute / 60 in pandas"
+        )
     raise SchemaError(
         f"{name!r} is {what}, and a model needs numbers in a unit that you choose. Write "
         f"{fix}. Nothing was charged"
     )
 
 
-def _check_date(name: str, kind: str) -> None:
-    """Refuse a column of numbers that is declared as a date."""
-    if kind in ("numeric", "bool") or (kind == "category" and bool(getattr(kind, "cells", ""))):
+def _check_date(name: str, kind: str, variable: Date) -> None:
+    """Refuse a column of numbers that is declared as a date without the format of its digits."""
+    is_number = kind == "numeric" or (kind == "category" and bool(getattr(kind, "cells", "")))
+    if kind == "bool" or (is_number and not variable.of_digits):
         raise SchemaError(
-            f"{name!r} is a column of numbers, and dp.Date needs dates or text. If they count days "
-            f"from a public date: schema={{{name!r}: dp.Real(0, 4000)}}. Nothing was charged"
+            f"{name!r} is a column of numbers, and dp.Date needs dates or text, or the format of "
+            f"the digits: dp.Date(..., format='%Y%m%d') for 20201231. If they count days from a "
+            f"public date: schema={{{name!r}: dp.Real(0, 4000)}}. Nothing was charged"
         )
 
 
@@ -139,17 +152,6 @@ def _date(name: str, spec: str) -> str:
     )
 
 
-def _check_event(name: str, kind: str, spec: str) -> None:
-    """Refuse a column that a declared 0/1 variable cannot be read from."""
-    if kind == "datetime":
-        raise SchemaError(_date(name, spec))
-    if kind == "text":
-        raise SchemaError(
-            f"{name!r} is a column of text, and dp.Binary() needs 0/1. Say which text means 0 "
-            f"and for 1: schema={{{name!r}: dp.Binary(('no', 'yes'))}}"
-        )
-
-
 # -- Levels against the type of the cells
 
 
@@ -165,17 +167,11 @@ def _check_levels(name: str, kind: str, variable: Binary | Levels) -> None:
         return
     spec = f"dp.{type(variable).__name__}"
     cells = getattr(kind, "cells", "")
-    numbers_typed = (
-        f"{spec}((0, 1))" if isinstance(variable, Binary) else f"{spec}([1, 2])"
-    )
+    numbers_typed = f"{spec}((0, 1))" if isinstance(variable, Binary) else f"{spec}([1, 2])"
     what, fix = "numbers", f"{numbers_typed} with the numbers that stand for them"
     if kind == "bool" or cells == "bool":
         what = "truth values"
-        fix = (
-            f"{spec}((False, True))"
-            if spec == "dp.Binary"
-            else f"{spec}([False, True])"
-        )
+        fix = f"{spec}((False, True))" if spec == "dp.Binary" else f"{spec}([False, True])"
     elif kind == "datetime":
         what = "dates"
         fix = f"a year, data[{name!r}] = data[{name!r}].dt.year, and {spec}([2020, 2021]); or text"

@@ -351,6 +351,18 @@ def written_name(name: str) -> str:
     return name if is_read_as_itself(name) or "`" in name else f"`{name}`"
 
 
+def one_name(text: str) -> str:
+    """Return an argument that is a term, with back-ticks if it is a name with blanks."""
+    text = text.strip()
+    if not re.fullmatch(r"\w+(?: +\w+)+", text):
+        return text
+    try:
+        ast.parse(text, mode="eval")  # ``a and b``
+    except SyntaxError:
+        return f"`{text}`"
+    return text
+
+
 def is_one_name(text: str) -> bool:
     """Return whether a term is one name, with or without back-ticks."""
     return re.fullmatch(r"`[^`]*`|\w+", text) is not None

@@ -65,9 +65,7 @@ def run(
     return answer
 
 
-def _result(
-    name: str, arguments: Mapping[str, Any], owner: Any, positional: Sequence[Any]
-) -> Any:
+def _result(name: str, arguments: Mapping[str, Any], owner: Any, positional: Sequence[Any]) -> Any:
     """Call a function of the package, or a method of a fit, by its dotted name."""
     import dpmodels
 
@@ -120,7 +118,7 @@ def table(names: list[str], columns: list[Mapping[str, Any]]) -> pd.DataFrame:
     columns : list of mapping
         ``kind``, and ``cells`` as bytes. "number": doubles; "integer64"; "logical": integers of 32
         bits, as codes of texts are, which have ``levels``; "date": days since 1970; "time":
-        seconds since 1970, with ``zone``; "duration": seconds.
+        seconds since 1970; "duration": seconds.
 
     Privacy
     -------
@@ -134,7 +132,7 @@ def table(names: list[str], columns: list[Mapping[str, Any]]) -> pd.DataFrame:
     return frame
 
 
-def _column(kind: str, cells: bytearray, levels: Any = (), zone: str = "") -> Any:
+def _column(kind: str, cells: bytearray, levels: Any = ()) -> Any:
     """Return one column from its bytes."""
     import pandas as pd
 
@@ -159,9 +157,7 @@ def _column(kind: str, cells: bytearray, levels: Any = (), zone: str = "") -> An
     if kind == "duration":
         return pd.Series(np.where(usable, ticks.astype("timedelta64[us]"), np.timedelta64("NaT")))
     times = pd.Series(np.where(usable, ticks.astype("datetime64[us]"), np.datetime64("NaT")))
-    if kind == "date":
-        return times.dt.floor("D")
-    return times.dt.tz_localize("UTC").dt.tz_convert(zone or "UTC").dt.tz_localize(None)
+    return times.dt.floor("D") if kind == "date" else times
 
 
 # -- Results as plain lists

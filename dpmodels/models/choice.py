@@ -225,9 +225,7 @@ class _Rows:
             v = np.where(usable, grad / np.sqrt(p)[:, None, :], 0.0)
             return mapped(self.W, v.transpose(1, 2, 0).reshape(len(self.theta), -1))
 
-        return Expanded(
-            mapped(self.W, score), block.counts, information, block.counts * classes.K
-        )
+        return Expanded(mapped(self.W, score), block.counts, information, block.counts * classes.K)
 
 
 # -- Backends of ``dp_polr`` and ``dp_multinom``: passes over units of a likelihood of classes.
@@ -355,9 +353,7 @@ def names_of(classes: Classes, design: Design) -> tuple[str, ...]:
     return tuple(f"{label}:{name}" for label in labels[1:] for name in design.names)
 
 
-def _back(
-    classes: Classes, release: ScoringRelease, _: Fitting
-) -> tuple[Array, Array]:
+def _back(classes: Classes, release: ScoringRelease, _: Fitting) -> tuple[Array, Array]:
     """Return (A, a): slopes and thresholds, or the coefficients of each level."""
     A = release.coordinates.back()[0]  # (p, r): map to a linear predictor u'theta
     K = classes.K
@@ -519,7 +515,9 @@ register_method(
         reference="McCullagh (1980); theory note models/choice.md",
         options=(
             one_of("link", "distribution of the latent response", "logistic", "probit", "cloglog"),
-            BOUNDS_SHARE, GUESS, STOP,
+            BOUNDS_SHARE,
+            GUESS,
+            STOP,
         ),
     )
 )

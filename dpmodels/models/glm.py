@@ -204,9 +204,7 @@ class TestedDetail:
     top: float = 0.0  # Largest Renyi order of the bound, public (hessian)
 
 
-def _iso(
-    request: Request, B: float, d: int
-) -> tuple[TestedDetail, list[Step], str | None]:
+def _iso(request: Request, B: float, d: int) -> tuple[TestedDetail, list[Step], str | None]:
     """Plan output noise after a private test of the curvature."""
     factor = 2.0 if request.relation == "replace" else 1.0
     mu = mu_gdp(request.eps, 0.8 * request.delta) / factor
@@ -222,9 +220,7 @@ def _iso(
     return detail, steps, None
 
 
-def _hessian(
-    request: Request, B: float, d: int
-) -> tuple[TestedDetail, list[Step], str | None]:
+def _hessian(request: Request, B: float, d: int) -> tuple[TestedDetail, list[Step], str | None]:
     """Plan a posterior draw N(theta*, (gamma H)^-1) after a private test of the curvature."""
     eps, delta = request.eps, request.delta
     proved = None
@@ -431,7 +427,7 @@ register_method(
         name="gptr",
         verb="dp_glm",
         proof="models/glm.md",
-        title="Output noise with a tested curvature",
+        title="Raw draw: output noise with a tested curvature",
         backend=TESTED,
         by_rows=True,
         needs=("delta > 0", "several passes", "ranges"),

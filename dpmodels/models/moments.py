@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -159,18 +160,21 @@ def ratio(C: Array, cov: Array) -> tuple[Array, Array]:
 def moment_estimate(
     back: Back, Q: Array, V: Array, *, stats: Mapping[str, float], notes: tuple[Note, ...],
     warnings: tuple[str, ...] = (), arrays: Mapping[str, Array] | None = None,
-    weighted: bool = False,
+    weighted: bool = False, blocks: tuple[int, ...] = (),
 ) -> Estimate:  # fmt: skip
     """Return the moments ``T Q T' / n`` of (x, 1), with the privacy covariance of each entry.
 
     Q and V (q, q): released sums of mapped rows, and the noise variance of each entry.
     ``weighted``: divide by the moment of the constant; ``arrays["moments_per_row"]`` keeps others.
+    ``blocks``: ends of the blocks of several sites in Q, or () for one site.
     """
     C = back.T @ Q @ back.T.T / back.rows
     C = (C + C.T) / 2.0
-    cov = covariance(back.T, V) / back.rows**2
+    ends = itertools.pairwise((0, *(blocks or (len(Q),))))
+    parts = [covariance(back.T[:, a:b], V[a:b, a:b]) for a, b in ends]
+    cov = np.sum(parts, axis=0) / back.rows**2
     stored = {"moments": C, **(arrays or {})}
-    stored |= kept_moments(SecondMoments(Q, V, back.rows), back.T)
+    stored |= kept_moments(SecondMoments(Q, V, back.rows, blocks=blocks), back.T)
     if weighted:
         stored["released_weighted"] = np.ones(1)
     upper = np.triu_indices(len(C))
@@ -357,7 +361,7 @@ def plan_whitened(request: Request, design: Design, n: int | None) -> Plan[Any]:
     split = Split(request, design, stage_steps(two=two, scores=0.0))
     detail = WhitenedDetail(
         rows, split["first" if two else "moments"], split.parts.get("second"),
-        first_share(x) if two else 1, float(request["phi"]), guessed_rows(request),
+        first_share(x, rows) if two else 1, float(request["phi"]), guessed_rows(request),
     )  # fmt: skip
     return split.plan(
         n,
@@ -697,12 +701,3 @@ def _two_stage_fit(
     else:
         notes.append(messages.NO_ANDERSON_RUBIN())
     return _estimate(release, detail, fit, lost, stats, notes, arrays)
-
-
-def _set_in_words(intervals: tuple[tuple[float, float], ...]) -> str:
-    """Return a confidence set as text."""
-    if not intervals:
-        return "empty (no value agrees with the instruments: they are not all valid)"
-    if intervals == ((-math.inf, math.inf),):
-        return "the whole line (the instruments say nothing at this budget)"
-    return " and ".join(f"[{low:.4g}, {high:.4g}]" for low, high in intervals)

@@ -17,6 +17,7 @@ from dpmodels.arrays import Array, brent
 from dpmodels.errors import RequestError
 from dpmodels.families import family_of
 from dpmodels.models.newton import (
+    PRIVATE_ROWS,
     LogisticLoss,
     Loss,
     PoissonLoss,
@@ -72,6 +73,10 @@ _PRIOR_THETA2, _PRIOR_WEIGHT, _PRIOR_MEAN, _UNIT_VARIANCE = 0.1, 0.15, 1.0, 1.0 
 #: Part of the information that n rows would hold at a mean count of a quarter of the cap: a ridge
 #: beyond it is advised against.
 _HEAVY_RIDGE = 0.05
+
+#: Longest coefficients at which the minimum of a loss of counts is certain to be found, and normal
+#: sds that the length of the tilt exceeds sqrt(p) by at most.
+FARTHEST, TILTED = 2.0**20, 8.0
 
 #: Public noise ratio above which a design of dummies is left in half-ranges.
 NOISY = 8e-3
@@ -294,6 +299,8 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         steps = first + steps
     rho = math.sqrt(shares["coef"]) * mu / (2.0 if relation == "replace" else 1.0)
     sigma = radius * loss.score / rho
+    if request["lam"] is not None and not loss.one_sided:
+        _check_ridge(lam, sigma, radius * loss.score, n, design.p)
     tol = max(1e-8 * sigma, 2.0 * rounding_error(n, radius, loss))
     detail = GlmDetail(
         loss, radius, WORKING_REACH * radius, lam, rho, sigma, tol,
@@ -312,6 +319,22 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     )  # fmt: skip
 
 
+def _check_ridge(lam: float, sigma: float, most: float, n: int | None, p: int) -> None:
+    """Refuse a ridge of counts so small that the search for the minimum could end early.
+
+    ``most`` is the largest gradient of a row. Coefficients are at most (n most + |tilt|) / lam
+    long at the minimum: beyond ``FARTHEST`` floats do not resolve the loss (``glm.md``, 4.4.5).
+    """
+    rows = PRIVATE_ROWS if n is None else n
+    least = (rows * most + sigma * (math.sqrt(p) + TILTED)) / FARTHEST
+    if lam < least:
+        raise RequestError(
+            f"lam={lam:.3g} is too small for counts up to this at this n, eps and delta: the "
+            "coefficients could become so large that their minimum cannot be computed. Leave lam= "
+            f"out, or give at least lam={least:.2g}"
+        )
+
+
 def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, ...]:
     """Return the coefficients of a (hardly penalised) fit on the public rows alone; free."""
     Z = getattr(request.public, "rows", None)
@@ -324,7 +347,9 @@ def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, .
         shift = -(lo + hi) / 2.0 / half
         scale[0], shift[0] = 1.0, 0.0
     top = None if loss.one_sided else loss.score
-    working = WorkingRows(scale, shift, math.inf, math.inf, y_max=top)
+    ends = np.maximum(np.abs(scale * lo + shift), np.abs(scale * hi + shift))
+    longest = 1.01 * float(np.sqrt(ends @ ends))  # no public row is cut
+    working = WorkingRows(scale, shift, longest, longest, y_max=top)
 
     def blocks() -> Iterator[Array]:
         for start in range(0, Z.shape[1], 8192):

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.planning import Plan, planning_rows
+from dpmodels.planning import RESIDUAL, SPREAD, Later, Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS, PairMeans
 from dpmodels.proof.statistics import Sum
@@ -27,7 +27,7 @@ from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning, LeastSquares, State
 from dpmodels.scoring.pass_plan import Pilot
 from dpmodels.scoring.rules import LINEAR_UNITS, MAX_EARLY_STEP_OF_UNITS
-from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease, release_scoring
+from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease
 from dpmodels.scoring.unit_passes import (
     Expanded,
     Expansion,
@@ -40,7 +40,7 @@ from dpmodels.scoring.unit_passes import (
     units_of,
 )
 from dpmodels.scoring.unit_scales import Spread
-from dpmodels.scoring.units import Initialised, UnitModel, UnitsPlan
+from dpmodels.scoring.units import Initialised, UnitModel, UnitsPlan, release_scoring
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import Added, Ask, Query, Sums
 from dpmodels.sums.products import end_of_numbers, mapped
@@ -82,8 +82,9 @@ def without_constant(coordinates: Coordinates) -> Coordinates:
 class EffectModel(UnitModel):
     """A model with an effect of each unit, as planned."""
 
-    poisson: bool  # Counts with a log link; else least squares
+    poisson: bool  # Counts or amounts with a log link; else least squares
     rows: float  # Public guess of the rows of a person
+    amounts: bool = False  # The response is not declared a count: it has no natural unit
 
     @property
     def averages(self) -> bool:  # type: ignore[override]
@@ -92,8 +93,8 @@ class EffectModel(UnitModel):
 
     @property
     def cells(self) -> str:  # type: ignore[override]
-        """Kind of cells: only counts, as centres of others do not describe variation in people."""
-        return "whole" if self.poisson else ""
+        """Kind of cells: only counts and amounts, whose mean tells how long scores are."""
+        return ("octaves" if self.amounts else "whole") if self.poisson else ""
 
     def dimension(self, rank: int) -> int:
         """Return the number of coefficients of a design of this rank: without the constant."""
@@ -109,8 +110,9 @@ class EffectModel(UnitModel):
         model: Any
         if self.poisson:
             mean = next((s.mean for s in spreads if s.number.place == design.q - 1), 1.0)
-            mean = max(mean, 1e-3)
-            model = FixedPoisson(inner, mean * self.rows, mean)
+            unit = mean if self.amounts and mean > 0.0 else 1.0
+            mean = max(mean / unit, 1e-3)
+            model = FixedPoisson(inner, mean * self.rows, mean, unit)
         else:
             model = Regression(LeastSquares(), inner, demean=True)
         return Initialised(model, start.state(np.zeros(inner.rank)))
@@ -118,11 +120,12 @@ class EffectModel(UnitModel):
 
 @dataclass(frozen=True, eq=False)
 class FixedPoisson(Expansion):
-    """Poisson counts with an effect of each person, initialised."""
+    """Poisson counts, or amounts, with an effect of each person, initialised."""
 
     coordinates: Coordinates
     rate: float  # Events of a person, by the released mean count and the guess of its rows
     mean: float = 0.0  # The released mean count of a row; 0: nobody is weighted down
+    unit: float = 1.0  # In which responses are counted: 1, or of amounts their released mean
 
     def at(self, state: State, clip: float = math.inf) -> Local:
         """Return the counts of people at a fit; once scales are released, with weights."""
@@ -153,7 +156,7 @@ class _Shares:
         """Return the scores and the information of whole people."""
         y, counts = block.rows[-1], block.counts
         u = in_u(self.model.coordinates, block.rows)
-        usable = np.isfinite(u.sum(axis=0)) & (y >= 0.0) & (y == np.floor(y))
+        usable = np.isfinite(u.sum(axis=0)) & (y >= 0.0)
         u = np.where(usable, u, 0.0)
         eta = predictor(self.theta, u)
         starts = np.cumsum(counts) - counts
@@ -162,7 +165,7 @@ class _Shares:
         power = np.where(usable, np.exp(np.maximum(eta - most, -_MOST_DIFFERENCE)), 0.0)
         total = np.repeat(own_sum(power, counts), counts)
         p = np.divide(power, total, out=np.zeros_like(power), where=total > 0.0)
-        count = np.where(usable, y, 0.0)
+        count = np.where(usable, y / self.model.unit, 0.0)
         n = np.repeat(own_sum(count, counts), counts)
         w = mapped(self.W, u)
         weight: Any = 1.0
@@ -536,8 +539,15 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
             f"dp_fepois needs counts, and the declared range of the response begins at "
             f"{response[0]:g}: declare it, for example y=dp.Count(50)"
         )
-    model = ModelSpec((Chain(EffectModel(poisson, float(request.unit.rows))),), guess=0.0)
-    return plan_fit(request, design, rows, model, of_units=True)
+    assert design.response is not None
+    variable = design.kinds.get(design.response.name)
+    amounts = poisson and getattr(variable, "kind", "") != "count"
+    chain = Chain(EffectModel(poisson, float(request.unit.rows), amounts))
+    guess = 0.0 if poisson else RESIDUAL * SPREAD  # as of rows: within people both sds are less
+    planned = plan_fit(request, design, rows, ModelSpec((chain,), guess=guess), of_units=True)
+    expected = planned.expected_se
+    slopes = Later(lambda: {k: se for k, se in expected.items() if k != "Intercept"})
+    return replace(planned, expected_se=slopes)
 
 
 def _back(_: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:

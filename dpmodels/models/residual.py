@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.coefficient_forecasts import error_of_quantile
+from dpmodels.core.rows import entry
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import LINKS, family_of
-from dpmodels.planning import Plan, planning_rows
+from dpmodels.planning import SPREAD, Later, Plan, planning_rows
 from dpmodels.registry import Backend, Option, positive, register_method, scoring_method
+from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import scoring_rows
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.mean_models import MeanModel
@@ -33,15 +36,13 @@ from dpmodels.scoring.models import (
     roots,
     scaled_up,
 )
+from dpmodels.scoring.rules import PassShares
 from dpmodels.scoring.run import Chain, ModelSpec
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.records import Estimate, Release, Request
 
-
-#: Asymptotic sd of a quantile over the spread of the response, in half ranges, that a plan assumes.
-_GUESS = 0.625
 
 #: The release of the passes.
 release = release_fit
@@ -66,7 +67,12 @@ def plan_quantile(request: Request, design: Design, n: int | None) -> Plan[Any]:
     taus = taus_of(request["tau"])
     labels = [f"tau = {tau:g}" if len(taus) > 1 else "" for tau in taus]
     chains = tuple(Chain(Quantile(tau=tau), label) for tau, label in zip(taus, labels, strict=True))
-    return plan_fit(request, design, planning_rows(request, n), ModelSpec(chains, guess=_GUESS))
+    planned = plan_fit(request, design, planning_rows(request, n), ModelSpec(chains, guess=SPREAD))
+    expected, errors = planned.expected_se, dict[str, float]()
+    for tau, chain in zip(taus, chains, strict=True):
+        errors |= dict.fromkeys(chain.named(design.names), error_of_quantile(tau))
+    later = Later(lambda: {name: se * errors[name] for name, se in expected.items()})
+    return replace(planned, expected_se=later)
 
 
 def estimate_quantile(plan: Plan[Any], release: Release) -> Estimate:
@@ -99,6 +105,7 @@ class Tabulated(Model):
     grid: Any = None
     psi: Any = None
     omega: Any = None
+    pass_shares: PassShares = rules.BENT
     leverage: float = 1.0
     averages: bool = False
     weighted: bool = True
@@ -152,15 +159,14 @@ class Tabulated(Model):
         """Interpolate, with constant values beyond the grid."""
         root, grid, psi, omega = math.sqrt(state.phi), self.grid, self.psi, self.omega
         step = (len(grid) - 1) / (grid[-1] - grid[0])
+        psi_step, omega_step = np.diff(psi), np.diff(omega)
 
         def rows(x: Array, _: Array) -> tuple[Array, Array]:
             place = np.clip((x * root - grid[0]) * step, 0.0, len(grid) - 1.0)
-            gone = np.isnan(place)
-            low = np.minimum(np.where(gone, 0.0, place).astype(np.intp), len(grid) - 2)
-            part = place - low
-            interpolated = psi[low] + part * (psi[low + 1] - psi[low])
-            weight = omega[low] + part * (omega[low + 1] - omega[low])
-            return interpolated / root, weight
+            part = np.mod(place, 1.0)
+            low = place - part
+            interpolated = entry(psi, low) + part * entry(psi_step, low)
+            return interpolated / root, entry(omega, low) + part * entry(omega_step, low)
 
         return rows
 
@@ -241,7 +247,9 @@ def plan_mest(request: Request, design: Design, n: int | None) -> Plan[Any]:
     fixed = request["scale"]
     if fixed is not None and isinstance(score, Huber):
         score = replace(score, given=float(fixed))
-    return plan_fit(request, design, planning_rows(request, n), ModelSpec((Chain(score),)))
+    guess = SPREAD * (error_of_quantile(score.tau) if isinstance(score, Quantile) else 1.0)
+    model = ModelSpec((Chain(score),), guess=guess)
+    return plan_fit(request, design, planning_rows(request, n), model)
 
 
 def estimate_mest(plan: Plan[Any], release: Release) -> Estimate:

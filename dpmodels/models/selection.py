@@ -116,10 +116,12 @@ class _Paid:
     ----------
     plan : Choice
         What one run may spend: a mu, or a pair (eps, delta), and the neighbours.
+    around : sequence
+        Those of the choices of which this one is a part: what is wrong here is wrong there.
     """
 
-    def __init__(self, plan: Choice) -> None:
-        self.plan, self.run = plan, list[Guarantee]()
+    def __init__(self, plan: Choice, around: Sequence[_Paid] = ()) -> None:
+        self.plan, self.run, self.around = plan, list[Guarantee](), around
         self.seeded = self.overspent = False
 
     def charge(self, call: str, guarantee: Guarantee) -> None:
@@ -131,14 +133,21 @@ class _Paid:
         """Add up the calls of a run, and remember if they cost more than the run may spend."""
         calls, self.run = self.run, []
         self.overspent |= bool(calls) and not _within(self.plan, calls)
+        for choice in self.around:
+            choice.overspent |= self.overspent
+            choice.seeded |= self.seeded
 
     def note(self, charge: None, step: str, text: str) -> None:
         """Record nothing: the outcome of a run is as secret as its existence."""
 
 
 def _within(plan: Choice, calls: Sequence[Guarantee]) -> bool:
-    """Return whether the calls of one run together cost at most the budget of the run."""
-    if any(call.relation != plan.guarantee.relation for call in calls):
+    """Return whether the calls of one run together cost at most the budget of the run.
+
+    They must protect the unit of the choice against its neighbours, too.
+    """
+    mine = plan.guarantee
+    if any((call.relation, call.unit) != (mine.relation, mine.unit) for call in calls):
         return False
     if len(plan.arguments) == 2:
         eps, delta = plan.arguments
@@ -180,8 +189,9 @@ def _best(plan: Choice, ask: Ask) -> tuple[Any, _Paid]:
     """
     raw = ask.raw(own_proof("selection"))
     candidates = raw.rows
-    from dpmodels.privacy.budget import already_charged
-    paid = _Paid(plan)
+    from dpmodels.privacy.budget import already_charged, enclosing_choices
+
+    paid = _Paid(plan, enclosing_choices())
     noise = raw.inner_source(BEST_STEP)
     best_score, best = -math.inf, None
     with already_charged(paid), no_bars():
@@ -207,7 +217,7 @@ def _chosen(
         tell(NotPrivateWarning("a candidate was given a seed=: the choice is NOT PRIVATE"))
         return best, guarantee.not_private()
     if paid.overspent:
-        door.remark(BEST_STEP, "NOT PROVED: a candidate spent more than it was given")
+        door.remark(BEST_STEP, "NOT PROVED: a candidate spent more than it may, or for others")
         tell(NotPrivateWarning(str(NOT_PROVED)))
     return best, guarantee
 

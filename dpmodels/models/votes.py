@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.cells import objects_of
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, eps_gdp
 from dpmodels.privacy.run import FLOAT_NOTE, own_proof
@@ -278,7 +279,7 @@ def pate_plan(
 def count_votes(names: Sequence[Any], votes: Iterable[Any]) -> npt.NDArray[np.int64]:
     """Return how often each name was voted for; any other vote is an abstention."""
     if hasattr(votes, "to_pylist"):  # Arrow: its scalars are equal to no Python value
-        votes = votes.to_pylist()
+        votes = objects_of(votes)
     place = {name: j for j, name in enumerate(names)}
     counts = np.zeros(len(names), dtype=np.int64)
     for vote in votes:
@@ -344,9 +345,7 @@ def vote_steps(eps: float, delta: float) -> tuple[Step, Step]:
     )
 
 
-def majority(
-    over: Pass, candidates: int, delta: float, ask: Ask
-) -> tuple[int, bool, float]:
+def majority(over: Pass, candidates: int, delta: float, ask: Ask) -> tuple[int, bool, float]:
     """Return (winner, stable, lower bound of the margin).
 
     One changed vote moves two counts by one: the margin by at most 2. With a margin above 2 every

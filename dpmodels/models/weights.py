@@ -8,23 +8,25 @@ all coordinates as far as its noise is larger than effects differ.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array
+from dpmodels.core import release as core
+from dpmodels.core.means import WeightedMeans, half_ranges, unit_rows, weighted_sums
+from dpmodels.core.release import answered
+from dpmodels.core.rows import Rows
+from dpmodels.core.tables import Table, Tables
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
-from dpmodels.proof.sets import STEPS, Box, ConvexHull
-from dpmodels.proof.statistics import Cells, Gram, Sum
+from dpmodels.proof.sets import STEPS
 from dpmodels.ranges import gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
@@ -32,24 +34,13 @@ from dpmodels.scoring.cluster_plan import ClusterPlan, Paid
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.models import floored, roots
 from dpmodels.scoring.rules import MIN_DESIGN_EFFECT, VISIBLE_SDS, WEIGHT_BINS, WEIGHT_STEP
-from dpmodels.scoring.scales import weight_middles, weight_query
-from dpmodels.sources.summed import summed
-from dpmodels.sums.ask import Added, Ask, Counts, Query, as_is, first_array
-from dpmodels.sums.products import (
-    ExactSum,
-    cross_product,
-    end_along,
-    end_of_numbers,
-    mapped,
-    squares,
-    towards_zero,
-)
-from dpmodels.sums.rowmap import CountsOfPeople, shares
+from dpmodels.scoring.scales import weight_middles, weight_release
+from dpmodels.sums.products import end_along, mapped, squares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.notes import Note
-    from dpmodels.sources.people import BlockOfPeople
+    from dpmodels.sums.ask import Ask
 
 
 #: sd of design effects about their average, over it: a guess, by which single ones are shrunk.
@@ -193,6 +184,7 @@ class Trim:
     mean: float  # Mean weight, released or public
     lost: float  # Released part of all weight that is beyond T
     square: float = 1.0  # Mean of u^2, by the released histogram
+    used: float = 1.0  # Units that count: all, or the released number of those in ``subset=``
 
 
 def trim_of(
@@ -206,25 +198,36 @@ def trim_of(
     """
     place = design.auxiliary_place("weights")
     if place is None:
-        return Trim(1.0, 1.0, 0.0)
+        return Trim(1.0, 1.0, 0.0, used=float(n))
     interval = design.z[place].interval
     assert interval is not None
-    query = weight_query(design, place, float(interval[1]))
-    if people:
-        people_weights = WeightsOfPeople(place, float(interval[1]))
-        query = Query(Cells((WEIGHT_BINS,), (1.0,)), PeoplePass(design, people_weights), as_is)
-    noisy = ask(WEIGHT_STEP, query)
-    return trimmed(noisy.values, float(noisy.sd[0]), interval[1], strength, population, n)
+    top = float(interval[1])
+    release = weight_release(place, top, design)
+    if people:  # a person adds the mean of its rows
+        table = Table(WEIGHT_BINS, ((0, 1),))
+        release = replace(release, into=Tables([WEIGHT_BINS], [table], (1.0,)))
+    noisy = answered(release, ask)
+    # of a table, where rows outside ``subset=`` have no weight: the rest of the population
+    part = design.cells and design.subset is not None
+    return trimmed(
+        noisy.values.ravel(), float(noisy.sd.flat[0]), top, strength, None if part else population,
+        n, part=part,
+    )  # fmt: skip
 
 
 def trimmed(
-    counts: Array, sd: float, most: float, strength: float, population: float | None, n: int
-) -> Trim:
-    """Return the clip of weights, by the released histogram of ``w/most``. Sees no row."""
+    counts: Array, sd: float, most: float, strength: float, population: float | None, n: int,
+    *, part: bool = False,
+) -> Trim:  # fmt: skip
+    """Return the clip of weights, by the released histogram of ``w/most``. Sees no row.
+
+    ``part``: units without a weight are not of the population, and the mean is of the others.
+    """
     middle = weight_middles(most)
     seen = np.where(counts > VISIBLE_SDS * sd, counts, 0.0)
     total = float(np.sum((seen * middle)[:-1]))
-    mean = total / n if population is None else population / n
+    used = max(float(seen[:-1].sum()), 1.0) if part else float(n)
+    mean = total / used if population is None else population / n
     mean = min(max(mean, middle[-2]), most)
     top = min(most, mean * max(_LEAST_CLIP, _CLIP_GROWS * strength**0.45))
     largest = np.flatnonzero(seen[:-1])
@@ -232,19 +235,21 @@ def trimmed(
         top = min(top, max(most * 2.0 ** (-(float(largest[0]) - 1.0) / 2.0), _LEAST_CLIP * mean))
     beyond = float(np.sum((seen * np.maximum(middle - top, 0.0))[:-1]))
     square = float(np.sum((seen * np.minimum(middle / top, 1.0) ** 2)[:-1])) / n
-    return Trim(top, mean, min(beyond / max(total, 1e-300), 0.5), min(max(square, 1e-6), 1.0))
+    lost = min(beyond / max(total, 1e-300), 0.5)
+    return Trim(top, mean, lost, min(max(square, 1e-6), 1.0), used)
 
 
-def row_mass(block: Array, place: int | None, top: float) -> Array:
-    """Return u of rows from the weights in a row of the block, or 1 if there are none.
+def row_mass(block: Any, place: int | None, top: float, *, squared: bool = False) -> Any:
+    """Return u (or ``u^2``) of rows from the weights in a row of the block, or 1 if there are none.
 
-    0 where the weight is missing, negative or not finite.
+    0 where the weight is missing, negative or not finite. Rows are an array or opaque.
     """
     if place is None:
-        return np.ones(block.shape[1])
+        return np.ones_like(block[0])
     weight = block[place]
     with np.errstate(all="ignore"):
         u = np.clip(weight / top, 0.0, 1.0)
+        u = u * u if squared else u
     return np.where(np.isfinite(weight) & (weight > 0.0), u, 0.0)
 
 
@@ -258,44 +263,6 @@ def refuse_kept_rows(request: Request) -> None:
             "weights= cannot be combined with max_rows=. Leave max_rows= out: each person then "
             "counts once, by the mean weight of their rows"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class WeightsOfPeople:
-    """Histogram of weights where a person adds the mean of its rows, in steps of 2^-20."""
-
-    place: int  # Row of the block that holds the weights
-    top: float  # Largest declared weight
-    of_people: ClassVar[bool] = True
-
-    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
-        """Return the sums over people. Confidential."""
-        out, people = np.zeros(WEIGHT_BINS, dtype=np.int64), 0
-        for block in blocks:
-            people += len(block.counts)
-            with np.errstate(all="ignore"):
-                bins = np.floor(-2.0 * np.log2(block.rows[self.place] / self.top))
-            bins = np.where(np.isfinite(bins), np.clip(bins, 0, WEIGHT_BINS - 1), WEIGHT_BINS - 1)
-            person = np.repeat(np.arange(len(block.counts)), block.counts)
-            mass = np.full(len(bins), int(STEPS), dtype=np.int64)
-            where, share = shares(person, bins.astype(np.intp), mass, block.counts, WEIGHT_BINS)
-            np.add.at(out, where, share)
-        return CountsOfPeople(out, people)
-
-
-@dataclass(frozen=True, eq=False)
-class PeoplePass:
-    """Counts of people in cells; declared persons without a row are in the last one."""
-
-    design: Design
-    job: Any
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
-        """Return the counts. Confidential."""
-        counts: CountsOfPeople = summed(rows, self.design, self.job)
-        out = counts.values.astype(object)
-        out[-1] += (rows.n - counts.people) * int(STEPS)
-        return np.asarray(out, dtype=object)
 
 
 # -- Backend of ``dp_mean(weights=)``: weighted means (Hajek), as ``svymean``.
@@ -339,72 +306,6 @@ class WeightedReleased:
     root: Array | None = None
 
 
-def sums(d: int) -> Sum:
-    """Return the statistic of the sums of ``(u t, u)``: the count of weight is free."""
-    return Sum(ConvexHull(Box(d)), count=math.sqrt(3.0 * d))
-
-
-def products(d: int) -> Gram:
-    """Return the statistic of ``sum (u t, u)(u t, u)'``."""
-    return Gram(ConvexHull(Box(d, one=True)))
-
-
-def _of_means(blocks: Iterable[Any], coordinates: Coordinates) -> tuple[npt.NDArray[Any], ...]:
-    """Return the sums of ``(u t, u)`` and of their products over rows, or over people."""
-    d = len(coordinates.centre)
-    total, pairs = np.zeros(d + 1, dtype=np.int64), ExactSum(d + 1, d + 1)
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            z = coordinates.of(block)
-            total += z.sum(axis=1).astype(np.int64)
-            pairs.add(cross_product(z))
-    return (total.astype(object), pairs.integers())
-
-
-def powers(
-    blocks: Iterable[Any], coordinates: Coordinates, *, squares: bool
-) -> tuple[npt.NDArray[np.object_]]:
-    """Return the count, the sums and the sums of squares (towards zero) of unit numbers."""
-    d = len(coordinates.centre)
-    total = np.zeros(1 + d * (1 + squares), dtype=np.int64)
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            z = coordinates.of(block)
-            parts = [z[-1:], z[:d], *([towards_zero(z[:d] ** 2 / STEPS)] if squares else [])]
-            total += np.concatenate(parts).sum(axis=1).astype(np.int64)
-    return (total.astype(object),)
-
-
-@dataclass(frozen=True, eq=False)
-class Coordinates:
-    """Contribution of a row, or of a person: public and released numbers."""
-
-    centre: Array
-    half: Array
-    top: float
-    place: int | None
-
-    def rows(self, block: Array) -> Array:
-        """Return the integers (d + 1, m) that rows add."""
-        d = len(self.centre)
-        t = np.clip((block[:d] - self.centre[:, None]) / self.half[:, None], -1.0, 1.0)
-        gone = np.isnan(t).any(axis=0)
-        u = np.where(gone, 0.0, row_mass(block, self.place, self.top))
-        return end_of_numbers(np.vstack([np.where(gone, 0.0, t) * u, u]))
-
-    def of(self, block: Any) -> Array:
-        """Return the integers (d + 1, k) that rows add, or people by the mean of complete rows.
-
-        A mean of points ``(u t, u)`` is one: ``|u t| <= u <= 1``, also after rounding towards zero.
-        """
-        starts = getattr(block, "starts", None)
-        if starts is None:
-            return self.rows(block)
-        z = self.rows(block.rows)
-        used = np.add.reduceat((z[-1] > 0.0).astype(np.float64), starts)
-        return towards_zero(np.add.reduceat(z, starts, axis=1) / np.maximum(used, 1.0))
-
-
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan weighted means. Reads no row."""
     refuse_kept_rows(request)
@@ -431,6 +332,10 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     return paid.plan(design, n, steps, detail=detail, passes=1 + bool(weigh))
 
 
+#: Noise sds from which on a sum of weights has means.
+LEAST_SDS = 3.0
+
+
 @with_ranges
 def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
     """Release the clip of weights, the sums, and the products.
@@ -441,22 +346,24 @@ def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
     detail, n = plan.detail, plan.public_n
     people = plan.request.by_person
     d = design.p
-    intervals = design.intervals()[:d]
-    centre = intervals.mean(axis=1)
-    half = np.maximum((intervals[:, 1] - intervals[:, 0]) / 2.0, 1e-300)
+    centre, half = (ends[:d] for ends in half_ranges(design))
     trim = trim_of(ask, design, detail.mu_mean * n / d, detail.population, n, people=people)
-    coordinates = Coordinates(centre, half, trim.top, design.auxiliary_place("weights"))
-    over = Counts(design, functools.partial(_of_means, coordinates=coordinates), of_people=True)
-    answer = ask("means and weight", Query(sums(d), over, first_array))
-    values = {"sums": answer.values[:d], "weight": answer.values[d:]}
-    if detail.mu_square:
-        query = Query(products(d), over, lambda totals: Added(totals[1]))
-        values["products"] = ask("products", query).values
+    place = design.auxiliary_place("weights")
+
+    def row(z: Rows) -> tuple[Rows, Rows]:
+        return (z[:d] - centre) / half, row_mass(z, place, trim.top)
+
+    into = WeightedMeans(d, squares=detail.mu_square > 0.0)
+    noisy = answered(core.Release("means and weight", into, row, design), ask)
+    values = {"sums": noisy[0].values[:d], "weight": noisy[0].values[d:]}
+    if into.squares:
+        values["products"] = noisy[1].values
     clusters, root = None, None
     if detail.clusters is not None:
-        m = np.clip(values["sums"] / max(float(values["weight"][0]), n / 100.0), -1.0, 1.0)
+        least = LEAST_SDS * float(_noise(d, detail)[-1])
+        m = np.clip(values["sums"] / max(float(values["weight"][0]), least), -1.0, 1.0)
         root, back = roots(linearised(values["products"], m, _sd(d, detail), n) / n)
-        scorer = Linearised(coordinates, m, back)
+        scorer = Linearised(centre, half, trim.top, place, m, back)
         clusters = release_clusters(detail.clusters, (scorer,), design, ask)
         values["cluster scores"] = clusters.products[0]
     return Release(
@@ -469,7 +376,11 @@ def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
 class Linearised:
     """``R u (t - m)`` of rows, R and m released: a score for the pass by cluster."""
 
-    own: Coordinates
+    # centre, half: (d,) arrays of the numbers; T, at which weights are cut; their row of the block
+    centre: Array
+    half: Array
+    top: float
+    place: int | None
     m: Array
     root: Array
     back: None = None
@@ -481,13 +392,19 @@ class Linearised:
 
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return the scores of rows times their factors, in the ball of C: integers (d, m)."""
-        z = self.own.rows(rows) / STEPS
+        t = (rows[: self.size] - self.centre[:, None]) / self.half[:, None]
+        z = unit_rows(t, row_mass(rows, self.place, self.top)) / STEPS
         return clipped(mapped(self.root, z[:-1] - self.m[:, None] * z[-1]), factor, clip)
+
+
+def _noise(d: int, detail: WeightedDetail) -> Array:
+    """Return the noise sds of the sums, and of the sum of weights."""
+    return noise_of(weighted_sums(d)[0], Gaussian(detail.mu_mean), "replace")
 
 
 def _sd(d: int, detail: WeightedDetail) -> float:
     """Return the noise sd of an entry of the products."""
-    return float(noise_of(products(d), Gaussian(detail.mu_square), "replace")[0])
+    return float(noise_of(weighted_sums(d)[1], Gaussian(detail.mu_square), "replace")[0])
 
 
 def linearised(Q: Array, m: Array, noise: float, n: int) -> Array:
@@ -505,10 +422,10 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
         return Estimate.silent(names)
     detail, part, n = plan.detail, release.detail, plan.public_n
     trim: Trim = part.trim
-    noise = noise_of(sums(d), Gaussian(detail.mu_mean), "replace")
+    noise = _noise(d, detail)
     sd, sd_weight = float(noise[0]), float(noise[-1])
     weight = float(release.values["weight"][0])
-    if weight < 3.0 * sd_weight:
+    if weight < LEAST_SDS * sd_weight:
         return Estimate.silent(
             names, messages.NO_WEIGHT()
         )

@@ -7,15 +7,17 @@ valid stopping rule. Three rules are (theory.md, section 4):
     Three numbers (M, E, D) with ``D + dG(eps - E; M) <= delta`` are fixed before the first
     output; every charge must keep ``sum mu_i^2 <= M^2``, ``sum eps_i <= E`` and
     ``sum delta_i <= D`` separately, and nothing moves between the caps afterwards.
-``mixed``
-    Several boxes (M_j, E_j) with one D, where ``D + sum_j dG(eps - E_j; M_j) <= delta``; a charge
-    must leave what is spent inside at least one of them. Gaussian and other calls may then come
-    in any order: mu is nearly flat in delta, so a box for each mixture of the two costs little.
+``mixed``, the default
+    Several boxes (M_j, E_j) with one D, and a part D_0 of delta for plain sums of the pairs of
+    whole calls, where ``D_0 + D + sum_j dG(eps - E_j; M_j) <= delta``. A charge must leave what is
+    spent inside at least one of the boxes, or the pairs within (eps, D_0). All of it follows from
+    (eps, delta) alone, and so does the description a call is charged with: calls may come in any
+    order, and leave the same. mu is nearly flat in delta, so a box for each mixture costs little.
+    A first charge that they do not hold sets boxes of its own: it precedes every output.
 ``basic``
     The (eps, delta) of whole calls add up.
 
-Which of them applies is fixed at the first charge, which precedes every output: choosing between
-them later would itself be a choice made after seeing outputs.
+Which of them applies is fixed before the first output.
 """
 
 from __future__ import annotations
@@ -48,8 +50,11 @@ _SLACK = 1.0 + 1e-9
 _DIGITS = 1.0 + 1e-12
 #: Share of delta kept for (0, delta) parts when the first charge sets the caps.
 _FAILURE_SHARE = 0.2
-#: The mixed rule: shares of the free delta for (0, delta) parts and for the boxes with E > E_0.
-_MIXED_FAILURE, _MIXED_BOXES = 0.5, 0.1
+#: The mixed rule: shares of delta for plain sums of pairs, for (0, delta) parts and for the boxes
+#: with E > 0.
+_MIXED_PAIRS, _MIXED_FAILURE, _MIXED_BOXES = 0.25, 0.35, 0.1
+#: Shares of the free delta for the same, where the first charge sets the boxes.
+_FIRST_FAILURE = 0.5
 #: Boxes are placed at multiples of eps over this.
 _BOXES = 16
 
@@ -205,8 +210,8 @@ class Account:
     delta: float
     relation: str = "replace"
     unit: str = "record"
-    # {"auto", "mixed", "caps", "basic"}: "auto" becomes "mixed" or "basic" at the first charge.
-    rule: str = "auto"
+    # {"mixed", "caps", "basic"}; "auto" is read as "mixed".
+    rule: str = "mixed"
     # cap_eps, cap_delta: E and D, if the user opened them.
     cap_eps: float | None = None
     cap_delta: float | None = None
@@ -218,33 +223,35 @@ class Account:
     calls: int = 0
     # tuple of (M, E, D) of the mixed rule, with one D, fixed at the first charge.
     boxes: tuple[tuple[float, float, float], ...] = ()
+    # D_0, part of delta for plain sums of the pairs under the mixed rule, fixed with the boxes.
+    sums: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.rule == "auto":
+            object.__setattr__(self, "rule", "mixed")
 
     def admit(self, guarantee: Guarantee) -> tuple[Account, Entry]:
         """Return the account after the call, and the entry it was charged with.
 
         Raises ``BudgetExceededError`` if no proved description of the call fits. Among those
-        that fit, the one that leaves the largest remainder is charged. This choice depends on
-        public numbers alone.
+        that fit, the one that alone leaves an untouched budget the most is charged, so that the
+        order of calls does not matter. This choice depends on public numbers alone.
         """
         entries = entries_of(guarantee, self.relation, self.unit)
-        rules = [self.rule]
-        if self.rule == "auto":  # before every output
-            rules = ["mixed", "basic"] if entries[0].mu2 > 0 else ["basic", "mixed"]
-        pair = "pair" if any(entry.how == "pair" for entry in entries) else "other"
-        for rule in rules:
-            fresh = self if rule == self.rule else replace(self, rule=rule)
-            best: tuple[Account, Entry] | None = None
-            for entry in entries:
-                if self.rule == "auto" and rule == "mixed" and entry.mu2 == 0:
-                    continue  # plain sums serve it
-                if rule == "basic":  # the pair of the whole call is what is added up
-                    entry = replace(entry, how=pair)
-                after = fresh._try(entry)
-                if after is not None and (best is None or after._headroom() > best[0]._headroom()):
-                    best = after, entry
-            if best is not None:
-                return best
+        if self.rule == "basic":  # the pair of the whole call is what is added up
+            pair = "pair" if any(entry.how == "pair" for entry in entries) else "other"
+            entries = [replace(entries[0], how=pair)]
+        alone = replace(self, spent=(0.0, 0.0, 0.0), pairs=(0.0, 0.0))
+        for entry in sorted(entries, key=alone._left_by, reverse=True):
+            after = self._try(entry)
+            if after is not None:
+                return after, entry
         raise BudgetExceededError(self._refusal(guarantee))
+
+    def _left_by(self, entry: Entry) -> float:
+        """Return how much room an account has left after a charge; negative if it does not fit."""
+        after = self._try(entry)
+        return -1.0 if after is None else after._headroom()
 
     def _try(self, entry: Entry) -> Account | None:
         """Return the account after a charge, or None if it does not fit."""
@@ -259,11 +266,17 @@ class Account:
             fits = pairs[0] <= self.eps * _DIGITS and pairs[1] <= self.delta * _DIGITS
             return after if fits else None
         if self.rule == "caps":
-            caps = self.caps or self._open_caps(entry)
-            after = replace(after, caps=caps)
-        else:
-            after = replace(after, boxes=self.boxes or self._open_boxes(entry))
-        return after if after._alive() else None
+            after = replace(after, caps=self.caps or self._open_caps(entry))
+        elif not self.boxes:
+            after = replace(after, boxes=self._default_boxes(), sums=_MIXED_PAIRS * self.delta)
+            if not (after._alive() or after._sums_fit()):
+                after = replace(after, boxes=self._open_boxes(entry), sums=0.0)
+        return after if after._alive() or after._sums_fit() else None
+
+    def _sums_fit(self) -> bool:
+        """Return whether the pairs of all calls fit plain sums, under the mixed rule."""
+        eps, delta = self.pairs
+        return self.rule == "mixed" and eps <= self.eps * _DIGITS and delta <= self.sums * _DIGITS
 
     def recounted(self, entries: Iterable[Entry]) -> Account:
         """Return the account of these entries: the kept parts of the charges, in their order.
@@ -310,8 +323,13 @@ class Account:
             return None
         return self._mu(cap_eps, self.delta - cap_delta * _DIGITS), cap_eps, cap_delta
 
+    def _default_boxes(self) -> tuple[tuple[float, float, float], ...]:
+        """Return the boxes that eps and delta alone fix: D_0 + D + sum_j dG <= delta."""
+        cap, others = _MIXED_FAILURE * self.delta, _MIXED_BOXES * self.delta
+        return self._boxes(0.0, cap, _MIXED_PAIRS * self.delta * _DIGITS, others)
+
     def _open_boxes(self, first: Entry) -> tuple[tuple[float, float, float], ...]:
-        """Fix the boxes at the first charge: D + sum_j dG(eps - E_j; M_j) <= delta.
+        """Return boxes for a first charge that the default does not hold.
 
         The first box has the E of the first charge and all of delta but D and a tenth of what the
         first charge leaves free; the others share that tenth.
@@ -320,9 +338,15 @@ class Account:
         if low > self.eps or first.failure > self.delta:
             return ()
         free = self.delta - delta_gdp(self.eps - low, math.sqrt(first.mu2))
-        cap = max(_MIXED_FAILURE * free, first.failure)
+        cap = max(_FIRST_FAILURE * free, first.failure)
         others = min(_MIXED_BOXES * max(free, 0.0), max(free - cap, 0.0))
-        boxes = [(self._mu(low, self.delta - cap * _DIGITS - others), low, cap)]
+        return self._boxes(low, cap, 0.0, others)
+
+    def _boxes(
+        self, low: float, cap: float, sums: float, others: float
+    ) -> tuple[tuple[float, float, float], ...]:
+        """Return boxes from E = low on; those above it share ``others`` of delta."""
+        boxes = [(self._mu(low, self.delta - sums - cap * _DIGITS - others), low, cap)]
         levels = [self.eps * k / _BOXES for k in range(1, _BOXES) if self.eps * k / _BOXES > low]
         if others > 0:
             boxes += [(self._mu(e, others / len(levels)), e, cap) for e in levels]
@@ -335,23 +359,29 @@ class Account:
 
     def remaining(self, at: float | None = None) -> Remaining:
         """Return the remainder, as the pair of a purely Gaussian call (at delta ``at``)."""
-        if self.calls == 0 and not (self.rule == "caps" or self.rule == "basic"):
+        if self.calls == 0 and self.rule == "mixed":
             mu = mu_gdp(self.eps, self.delta) if self.delta > 0 else 0.0
             return Remaining(self.eps, self.delta, mu, self.eps, self.delta)
         if self.rule == "caps" and self.caps is None:
             return Remaining(self.eps, self.delta, *self._untouched())
+        whole = self.delta if self.rule == "basic" else self.sums
+        pair = max(0.0, self.eps - self.pairs[0]), max(0.0, whole - self.pairs[1])
         if self.rule == "basic":
-            pair = max(0.0, self.eps - self.pairs[0]), max(0.0, self.delta - self.pairs[1])
             return Remaining(*pair, 0.0, *pair)
         alive = self._alive()
+        if not self._sums_fit():
+            pair = 0.0, 0.0
+        if not alive:
+            return Remaining(*pair, 0.0, *pair)
         # the difference of two rounded squares is 0 if everything was spent
         mu = max(math.sqrt(max(0.0, b[0] ** 2 * (1.0 - 1e-14) - self.spent[0])) for b in alive)
-        pure = max(max(0.0, b[1] - self.spent[1]) for b in alive)
-        failure = max(0.0, alive[0][2] - self.spent[2])
-        delta = self.delta - alive[0][2] if at is None else at
+        boxed = max(max(0.0, b[1] - self.spent[1]) for b in alive)
+        any_call = boxed, max(0.0, alive[0][2] - self.spent[2])
+        any_call = max(any_call, pair, key=lambda p: (p[1] > 0, p))
+        delta = self.delta - alive[0][2] - self.sums if at is None else at
         if mu <= 1e-7 * alive[0][0] or not 0 < delta < 1:
-            return Remaining(pure, failure, 0.0, pure, failure)
-        return Remaining(eps_gdp(mu, delta), delta, mu, pure, failure)
+            return Remaining(*any_call, 0.0, *any_call)
+        return Remaining(eps_gdp(mu, delta), delta, mu, *any_call)
 
     def spent_text(self) -> str:
         """Return the sum of all charges, in the units of the rule."""
@@ -394,7 +424,9 @@ class Account:
                 f"  The charge would be {cost}"
             )
         text += ".\n  Nothing was read and nothing was charged."
-        if self.calls > 0 and self.rule != "basic":
+        if self.rule == "basic":
+            text += self._cost_of_sums()
+        elif self.calls > 0:
             text += (
                 "\n  Ask for no more than that, or open another budget; what a new budget keeps "
                 "for calls that\n  are not Gaussian is set when it is opened: cap_eps=, "
@@ -405,6 +437,19 @@ class Account:
                 f"{guarantee.relation!r}; the call was converted."
             )
         return text
+
+    def _cost_of_sums(self) -> str:
+        """Return the sentence on the remainder of Gaussian accounting after the same calls."""
+        other = replace(
+            self, rule="mixed", boxes=self._default_boxes(), sums=_MIXED_PAIRS * self.delta
+        ).remaining()
+        if not other.mu or other.eps <= self.remaining().eps:
+            return ""
+        return (
+            f"\n  This budget adds up pairs. After the same calls a budget with "
+            f'accounting="gaussian", the default,\n  has a Gaussian call of '
+            f"(eps = {other.eps:.4g}, delta = {other.delta:.4g}) left."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the public settings and the caps, for storage."""
@@ -417,7 +462,11 @@ class Account:
             "cap_eps": self.cap_eps,
             "cap_delta": self.cap_delta,
             "caps": None if self.caps is None else list(self.caps),
-            "boxes": [list(box) for box in self.boxes],
+            # the pairs as a box without mu, marked by its fourth entry
+            "boxes": [
+                *map(list, self.boxes),
+                *([[0.0, self.eps, self.sums, "pairs"]] if self.sums else []),
+            ],
         }
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dpmodels._version import __version__
+from dpmodels.attacker import ExplainedBudget
 from dpmodels.errors import BudgetError, PrivacyBugError, RequestError, choice, shown
 from dpmodels.privacy.account import Account, Remaining, joint
 from dpmodels.privacy.composition import Guarantee, neighbours_of
@@ -67,7 +68,7 @@ _BLOCKS = Scope("dpmodels_budgets")
 _LOCK = lock()
 
 
-class Budget(Shown):
+class Budget(ExplainedBudget, Shown):
     """A total privacy budget shared by calls.
 
     Parameters
@@ -82,15 +83,13 @@ class Budget(Shown):
         rows. Calls must have the same unit: a loss stated for rows says nothing of people, nor
         the reverse.
     rule : {"auto", "mixed", "caps", "basic"}
-        Stopping rule, fixed no later than the first charge (``dpmodels.privacy.account``).
-        "basic": the (eps, delta) of the calls add up. "mixed": Gaussian parts add in mu^2, others
-        in eps, in any order, with half of delta kept for calls that are known by a pair only.
-        "caps": one fixed division, the most for Gaussian calls alone. "auto": mixed if the first
-        call has a Gaussian form, else basic.
+        Stopping rule (``dpmodels.privacy.account``); "auto" is "mixed", or "caps" with ``cap_eps``.
+        "mixed": Gaussian parts add in mu^2, others in eps, in any order. 35 % of delta is kept for
+        failures, a quarter for calls whose (eps, delta) fit as plain sums. "caps": one fixed
+        division, the most for Gaussian calls alone. "basic": the (eps, delta) of the calls add up.
     accounting : {"gaussian", "sums"}, optional
-        The rule in words: "gaussian" is "mixed" (for calls by Gaussian noise, as regressions and
-        tables are), "sums" is "basic" (for calls with pure noise or a reply test). Left out, the
-        first call sets it; ``print(budget)`` says what holds.
+        The rule in words: "gaussian", the default, is "mixed", for calls of all kinds. "sums" is
+        "basic": only where all of delta goes to calls that have no Gaussian noise.
     cap_eps, cap_delta : float, optional
         Parts of the budget kept for pure and for (0, delta) mechanisms; they choose the caps rule.
         Default there: what the first call needs, and a fifth of delta.
@@ -100,6 +99,8 @@ class Budget(Shown):
     Everything charged here, by calls chosen in any way from earlier outputs, is together
     (eps, delta)-DP under ``relation``. Charging precedes noise; refused calls cost nothing.
     """
+
+    _neighbours = staticmethod(neighbours_of)
 
     def __init__(
         self,
@@ -401,9 +402,42 @@ class Budget(Shown):
         __enter__, __exit__ = Enter(), Exit()
 
 
+#: Choices among candidates that run here: each takes the charges of all calls within it.
+_CHOICES = Scope("dpmodels_choices")
+
+
 def already_charged(paid: Any) -> Within:
     """Return a block in which ``paid`` takes the charges of calls: they are part of one charged."""
-    return Within(_BLOCKS, paid)
+    return Within(_CHOICES, paid)
+
+
+def enclosing_choices() -> list[Any]:
+    """Return the choices that take the charges of calls here, the innermost last."""
+    return _CHOICES.here()
+
+
+def charge_call(budget: Any, call: str, guarantee: Guarantee) -> tuple[Any, Any] | None:
+    """Charge a call, and return (who took the charge, the charge); None where nobody counts.
+
+    A call of a candidate is charged to the choice, whatever budget it names: a line of a ledger for
+    each would tell the number of runs, which has to stay secret (``models/custom.md``, 7.1). A
+    thread that a candidate starts is in no block, so while a choice is open calls of all other
+    threads are reported to it, and one with a budget is refused.
+    """
+    if here := _CHOICES.here():
+        return here[-1], here[-1].charge(call, guarantee)
+    elsewhere = _CHOICES.anywhere()
+    for paid in elsewhere:
+        paid.charge(call, guarantee)
+    budget = current_budget() if budget is None else budget
+    if budget is None:
+        return None
+    if elsewhere:
+        raise BudgetError(
+            "dp_select is running in another thread, and a ledger must not count its runs: make "
+            "this call before it or after it. Nothing was read or charged"
+        )
+    return budget, budget.charge(call, guarantee)
 
 
 def current_budget() -> Budget | None:
@@ -432,11 +466,6 @@ def current_budget() -> Budget | None:
 
 #: Stopping rule -> its name, its sentence in a statement, and its sentence under a ledger.
 _ACCOUNTING = {
-    "auto": (
-        "set by the first call",
-        "Accounting is set by the first call.",
-        "The first call sets the rule.",
-    ),
     "caps": (
         "caps",
         "Gaussian parts are summed in mu^2 under a fixed cap, others in eps.",
@@ -603,12 +632,9 @@ def note_of(charge: Charge, step: Step) -> str:
 def returned_text(charge: Charge) -> str:
     """Return how much of a charge went back, as printed."""
     assert charge.entry is not None and charge.kept is not None
-    return f"{part_of(part_returned(charge.entry, charge.kept))} of {currency_of(charge.entry)}"
-
-
-def part_of(share: float) -> str:
-    """Return a share in per cent, with a digit more where it is near the whole."""
-    return f"{100.0 * share:.1f} %" if share < 0.9995 else f"{100.0 * share:.2f} %"
+    share = part_returned(charge.entry, charge.kept)
+    digits = 1 if share < 0.9995 else 2  # one more near the whole
+    return f"{100.0 * share:.{digits}f} % of {currency_of(charge.entry)}"
 
 
 def of_call(ledger: Ledger) -> Table:

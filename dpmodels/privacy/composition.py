@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array, brent
+from dpmodels.attacker import ExplainedGuarantee
 from dpmodels.errors import PrivacyBugError, RequestError, choice, shown
-from dpmodels.notes import Note, Severity, notes_of_saved
+from dpmodels.notes import Note, Severity, note_of
 from dpmodels.privacy.mechanisms import (
     CLOSE,
     RDP,
@@ -440,7 +441,7 @@ def neighbours_of(relation: str, unit: str) -> str:
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class Guarantee(ExplainedGuarantee):
     """Privacy guarantee of a release: parameters, unit, neighbours and mechanisms."""
 
     steps: tuple[Step, ...]  # The mechanisms, those that a no-reply skipped included
@@ -466,7 +467,7 @@ class Guarantee:
     row_pair: tuple[float, float] | None = None  # (eps, delta) of the composition of ``inner``
 
     def __post_init__(self) -> None:
-        notes = notes_of_saved(self.notes, Severity.GUARANTEE)
+        notes = tuple(note_of(note, Severity.GUARANTEE) for note in self.notes)
         object.__setattr__(self, "notes", notes)
         if self.inner:
             assert self.row_pair is not None

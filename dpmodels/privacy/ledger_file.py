@@ -390,9 +390,7 @@ _HASHED = (
 
 
 #: Columns of a return that its hash is made of.
-_HASHED_RETURN = (
-    "id, of, mark, charge, utc, drawn, mu2, pure, failure, kept_eps, kept_delta"
-)
+_HASHED_RETURN = "id, of, mark, charge, utc, drawn, mu2, pure, failure, kept_eps, kept_delta"
 Five = tuple[float, float, float, float, float]
 
 
@@ -420,21 +418,32 @@ class _Known:
             same = same and last is not None and last[0] == self.return_chain
         return same and row is not None and row[0] == self.chain
 
-    def later(self, db: sqlite3.Connection) -> Iterator[tuple[_Known, str | None]]:
-        """Yield the state after each later row, and the hash stored in the row.
+    def with_later(
+        self, db: sqlite3.Connection, chains: list[tuple[str, int]] | None = None
+    ) -> _Known | None:
+        """Return the state with the later rows, or None if one differs from its stored hash.
 
-        A hash is of the row and of the hash before; from format 4 on also of what may go back. Sums
-        are added in the order of the charges, as in memory.
+        ``chains``, of rows without a hash, takes the hash and the number of each. A hash is of the
+        row and of the hash before; from format 4 on also of what may go back. Sums are added in the
+        order of the charges, as in memory.
         """
-        identity, state = str(_meta(db).get("id")), self
+        identity, number, last = str(_meta(db).get("id")), self.number, self.chain
+        a, b, c, d, e = self.sums
         how = "how" if _version(db) >= FORMAT else "NULL"
-        query = f"SELECT chain, {how}, {_HASHED} FROM calls WHERE number > ? ORDER BY number"  # noqa: S608
-        for written, which, *row in db.execute(query, (self.number,)):
-            sums = tuple(a + b for a, b in zip(state.sums, row[7:12], strict=True))
-            self.charged[int(row[0])] = tuple(row[7:12])  # type: ignore[assignment]
-            chain = _hash([state.chain, *row] if which is None else [state.chain, *row, which])
-            state = replace(state, identity=identity, number=int(row[0]), chain=chain, sums=sums)
-            yield state, written
+        query = f"SELECT {_HASHED}, {how}, chain FROM calls WHERE number > ? ORDER BY number"  # noqa: S608
+        found = db.execute(query, (self.number,))
+        while rows := found.fetchmany(_BLOCK):
+            hashed = [row[:-2] if row[-2] is None else row[:-1] for row in rows]
+            for row, text in zip(rows, _texts(hashed), strict=True):
+                number, five = row[0], row[7:12]
+                a, b, c, d, e = a + five[0], b + five[1], c + five[2], d + five[3], e + five[4]
+                self.charged[number] = five
+                last = hashlib.sha256(f'["{last}", {text}]'.encode()).hexdigest()
+                if chains is not None:
+                    chains.append((last, number))
+                elif row[-1] != last:
+                    return None
+        return replace(self, identity=identity, number=number, chain=last, sums=(a, b, c, d, e))
 
     def with_returns(self, db: sqlite3.Connection) -> _Known | None:
         """Return the state with the later returns, or None if one differs from the written record.
@@ -481,6 +490,19 @@ def _kept_anew(
     except (DPModelsError, AttributeError, TypeError, ValueError):
         return None
     return None if part_kept == charged else (part_kept, charged)
+
+
+#: Rows that are read at once.
+_BLOCK = 1000
+
+
+def _texts(rows: Sequence[Sequence[Any]]) -> list[str]:
+    """Return the fields of each row as JSON, without the brackets: one encoder for all rows.
+
+    Rows are divided at a character that JSON never has: it escapes it.
+    """
+    text = json.dumps(rows, separators=("\0", ": "))
+    return [row.replace("\0", ", ") for row in text[2:-2].split("]\0[")]
 
 
 def _hash(value: Any) -> str:
@@ -639,11 +661,8 @@ class FileStore:
         state = self._known
         if anew or not state.is_in(db):
             state = _Known()
-        for later, written in state.later(db):
-            if written != later.chain:
-                raise self._damaged_file_error()
-            state = later
-        back = state.with_returns(db)
+        later = state.with_later(db)
+        back = None if later is None else later.with_returns(db)
         if back is None or _meta(db).get("seal") != _seal_of(db):
             raise self._damaged_file_error()
         state = back
@@ -761,7 +780,8 @@ class FileStore:
             _raise_format(db)
             before = _account(db, state)
             after, admitted = admit_all(before, guarantees)
-            _insert_row(db, {"rule": after.rule, "caps": after.caps, "boxes": after.boxes})
+            facts = after.to_dict()
+            _insert_row(db, {key: facts[key] for key in ("rule", "caps", "boxes")})
             for i, (guarantee, entry) in enumerate(admitted):
                 number = before.calls + 1 + i
                 db.execute(
@@ -787,10 +807,9 @@ class FileStore:
                     ),
                 )
                 new.append(Charge(number, when, names[i], guarantee, entry))
-            for later, _ in list(state.later(db)):
-                db.execute(
-                    "UPDATE calls SET chain = ? WHERE number = ?", (later.chain, later.number)
-                )
+            chains: list[tuple[str, int]] = []
+            state.with_later(db, chains)
+            db.executemany("UPDATE calls SET chain = ? WHERE number = ?", chains)
             _seal(db)
             identity = str(_meta(db)["id"])
         self._witness.add(identity, new[-1].number, mark)
@@ -988,7 +1007,7 @@ def _compare(saved: Mapping[str, Any], typed: Mapping[str, Any], file: Path) -> 
 def _account(db: sqlite3.Connection, state: _Known) -> Account:
     """Return the account that a ledger file holds."""
     saved, sums = _meta(db), state.sums
-    caps = saved["caps"]
+    caps, boxes = saved["caps"], saved.get("boxes", ())
     return Account(
         saved["eps"],
         saved["delta"],
@@ -1001,7 +1020,8 @@ def _account(db: sqlite3.Connection, state: _Known) -> Account:
         (sums[0], sums[1], sums[2]),
         (sums[3], sums[4]),
         state.number,
-        tuple((box[0], box[1], box[2]) for box in saved.get("boxes", ())),
+        tuple((box[0], box[1], box[2]) for box in boxes if len(box) == 3),
+        sum(box[2] for box in boxes if len(box) == 4),
     )
 
 

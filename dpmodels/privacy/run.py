@@ -170,18 +170,6 @@ def _refine(scale: float) -> int:
     return max(0, math.ceil(math.log2(_FINE / scale))) if scale < _FINE else 0
 
 
-def _gaussians(
-    noise: Any, variances: list[Fraction], sizes: list[int]
-) -> Sequence[int] | Integers:
-    """Draw groups of discrete Gaussians: at once, if the source can."""
-    together = getattr(noise, "discrete_gaussians", None)
-    if together is not None:
-        drawn: Sequence[int] | Integers = together(variances, sizes)
-        return drawn
-    draws = [noise.discrete_gaussian(v, k) for v, k in zip(variances, sizes, strict=True)]
-    return [k for group in draws for k in group]
-
-
 class Run:
     """The draws of one call.
 
@@ -350,7 +338,12 @@ class Run:
             Fraction(math.ldexp(sd, fine)) ** 2
             for sd, fine in zip(scales, fines, strict=True)
         ]
-        draws = _gaussians(self.noise, variances, sizes)
+        together = getattr(self.noise, "discrete_gaussians", None)
+        if together is not None:  # the source draws all groups at once
+            draws = together(variances, sizes)
+        else:
+            pairs = zip(variances, sizes, strict=True)
+            draws = [k for v, size in pairs for k in self.noise.discrete_gaussian(v, size)]
         out = np.empty(len(flat))
         out[order] = _sums(flat, order, draws, np.repeat(fines, sizes))
         out *= unit
@@ -816,7 +809,7 @@ _ALL = (
     ),
     OwnProof(
         "classic propose-test-release, mean",
-        ("models.mean:release_ptr",),
+        ("models.mean_ptr:release_ptr",),
         ("coin_gaussian",),
         "the clipped mean about the shortest interval is stable at a distance from bad tables",
         ("models/mean.md", "6"), "dp_mean.ptr", "coin", ("dp_mean.ptr",),
@@ -878,14 +871,8 @@ _ALL = (
 )  # fmt: skip
 
 OWN_PROOFS: dict[str, OwnProof] = {proof.name: proof for proof in _ALL}
-
-
-_OF_METHOD = {method: proof for proof in _ALL for method in proof.methods}
-
-
-def own_proof_of(verb: str, method: str) -> OwnProof | None:
-    """Return the registered proof of a method, or None if its releases are derived."""
-    return _OF_METHOD.get(f"{verb}.{method}")
+#: The same by method, "verb.method"; a method whose releases are derived has none.
+PROOF_OF_METHOD = {method: proof for proof in _ALL for method in proof.methods}
 
 
 def own_proof(name: str) -> OwnProof:

@@ -536,7 +536,8 @@ def _rank_one(s: RankOne, relation: str, norm: Norm) -> float:
     if not (s.clip > 0.0 and 0.0 < s.score_noise < math.inf):
         raise PrivacyBugError("scores without a clip or without noise")
     m = math.fsum((R * R / sd) ** 2 for R, sd in zip(s.radii, s.noise, strict=True))
-    return joint_sensitivity(m, (s.clip / s.score_noise) ** 2, relation, s.r, people=s.people)
+    apart = s.people or s.blocks * s.r > MOST_COLUMNS  # (``scoring/theory.md``, 2.8)
+    return joint_sensitivity(m, (s.clip / s.score_noise) ** 2, relation, s.r, people=apart)
 
 
 def joint_sensitivity(

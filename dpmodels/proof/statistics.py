@@ -552,7 +552,8 @@ class RankOne:
     """Matrices and scores of a scoring pass, jointly.
 
     Every matrix part of a row is a multiple of ``e e'``, at most its radius squared, and the score
-    a multiple of the same unit vector e, at most ``clip`` long. For people each part is separate.
+    a multiple of the same unit vector e, at most ``clip`` long. A score of several blocks is
+    ``(c_1 e, .., c_k e)``, and c is at most ``clip`` long. For people each part is separate.
     """
 
     r: int  # Dimension
@@ -562,13 +563,14 @@ class RankOne:
     clip: float
     score_noise: float
     people: bool = False
+    blocks: int = 1  # k: blocks of the score
 
     step = 1.0  # Sums come in real units
 
     @property
     def size(self) -> int:
         """Numbers that are released."""
-        return len(self.radii) * self.r * (self.r + 1) // 2 + self.r
+        return len(self.radii) * self.r * (self.r + 1) // 2 + self.blocks * self.r
 
     @property
     def set(self) -> Ball:
@@ -580,7 +582,10 @@ class RankOne:
         i, j = diagonal_first(self.r)
         unit_weight = np.where(i == j, 1.0, _ROOT2)
         return np.concatenate(
-            [*(unit_weight / sd for sd in self.noise), np.full(self.r, 1.0 / self.score_noise)]
+            [
+                *(unit_weight / sd for sd in self.noise),
+                np.full(self.blocks * self.r, 1.0 / self.score_noise),
+            ]
         )
 
     def flat(self, values: Any, norm: Norm) -> Any:
@@ -601,7 +606,9 @@ class RankOne:
     def of(self, k: Integers) -> Any:
         """Return the parts of a row along k, as large as they can be, in real units."""
         e = np.asarray(k, dtype=float) / STEPS
-        return [*(R**2 * np.outer(e, e) for R in self.radii), self.clip * e]
+        score = np.zeros(self.blocks * self.r)
+        score[: self.r] = self.clip * e
+        return [*(R**2 * np.outer(e, e) for R in self.radii), score]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ _EXPORTS = {
         ("Choice", "Effects", "Hazards", "OrderedChoice"), "dpmodels.results.kinds"
     ),
     "Summary": "dpmodels.results.summary",
-    "coef_plot": "dpmodels.results.side_by_side",
+    "coef_plot": "dpmodels.results.forest",
     "tidy_style": "dpmodels.results.inference",
     "etable": "dpmodels.results.side_by_side",
     "modelsummary": "dpmodels.results.side_by_side",

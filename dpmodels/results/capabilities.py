@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmodels.errors import NotReleasedError, RequestError, UtilityWarning, did_you_mean
 from dpmodels.results import inference
+from dpmodels.results.statements import Statements
 from dpmodels.tables.table import also
 from dpmodels.verbs import new_release, verb_of
 
@@ -62,6 +64,7 @@ class Intervals(Held):
         *,
         alpha: float | None = None,
         method: str | None = None,
+        joint: bool = False,
     ) -> pd.DataFrame:
         """Return confidence intervals from the standard error, and the bias bound if there is one.
 
@@ -73,6 +76,8 @@ class Intervals(Held):
             ``1 - level``, as statsmodels writes it.
         method : {"normal"}, optional
             How; None: the method's own (normal, or t where ``use_t``).
+        joint : bool
+            Intervals that hold for all coefficients together; ``.attrs["joint"]`` says which.
 
         Returns
         -------
@@ -99,7 +104,12 @@ class Intervals(Held):
         level = self._level(level)
         est = self._record.estimate
         tidy = verb_of(self._record.call.verb).load("tidy") if est.released else None
-        if tidy is None:
+        note = ""
+        if joint:
+            from dpmodels.results.joint import ends_of
+
+            low, high, note = ends_of(self._record, level)
+        elif tidy is None:
             low, high = inference.conf_int(est, level)
         else:  # intervals that are not estimate -+ multiple of an error
             frame = tidy(self._record, True, level)
@@ -108,6 +118,7 @@ class Intervals(Held):
         table: pd.DataFrame = pd.DataFrame(
             {names[0]: low, names[1]: high}, index=pd.Index(list(est.names))
         )
+        table.attrs.update({"joint": note} if joint else {})
         return table
 
     coef = also(lambda fit: lambda: fit.params)
@@ -213,7 +224,16 @@ class Numbers(Intervals):
     se = also(lambda fit: lambda: fit.bse)
 
 
-class JointTests(Held):
+def _joined(means: Combinations, joint: bool, adjust: Any = None) -> Combinations:
+    """Return combinations, with joint intervals if asked."""
+    if not joint:
+        return means
+    from dpmodels.results.joint import joined
+
+    return joined(means, adjust)
+
+
+class JointTests(Statements, Held):
     """Tests of hypotheses about coefficients, one by one and together.
 
     Privacy
@@ -268,7 +288,34 @@ class JointTests(Held):
         """Return :meth:`wald_test` as an F, ``chi2 / df``."""
         return self.wald_test(hypothesis, use_f=True)
 
-    def contrast(self, weights: Any, *, level: float | None = None) -> Combinations:
+    def relevel(self, factor: str, base: Any, *, level: float | None = None) -> Combinations:
+        """Return the contrasts of a factor with another base level.
+
+        Parameters
+        ----------
+        factor : str
+            Variable of the formula, whose contrasts are with a level that few rows have.
+        base : level
+            The level to compare with.
+        level : float, optional
+            Of the intervals.
+
+        Returns
+        -------
+        Combinations
+            Contrasts, errors and bounds of bias, from the fit.
+
+        Privacy
+        -------
+        Post-processing of released numbers: free.
+        """
+        from dpmodels.results.contrasts import relevel
+
+        return relevel(self._record, factor, base, self._level(level))
+
+    def contrast(
+        self, weights: Any, *, level: float | None = None, joint: bool = False
+    ) -> Combinations:
         """Estimate and test linear combinations of coefficients, with intervals.
 
         Parameters
@@ -277,6 +324,8 @@ class JointTests(Held):
             Coefficient -> weight, ``{"age": 10, "bmi": -1}``, or label -> such a mapping for
             several; or hypotheses as in :meth:`wald_test`, ``"age = 2*bmi"``.
         level : float, optional
+        joint : bool
+            Intervals that hold for all rows together.
 
         Privacy
         -------
@@ -284,7 +333,7 @@ class JointTests(Held):
         """
         from dpmodels.results.contrasts import contrast
 
-        return contrast(self._record, weights, self._level(level))
+        return _joined(contrast(self._record, weights, self._level(level)), joint)
 
     @also.method
     def t_test(self, hypothesis: Any, *, level: float | None = None) -> Combinations:
@@ -351,6 +400,7 @@ class Means(Held):
         adjust: str | None = None,
         what: str = "mean",
         level: float | None = None,
+        joint: bool = False,
         **other: Any,
     ) -> Combinations:
         """Estimate adjusted means over a public grid, as R's emmeans does.
@@ -376,6 +426,8 @@ class Means(Held):
             For models with a link; also called ``type=``, as in R. Means are printed without z and
             P, which would refer to the link scale. ``.pairs()`` tests differences.
         level : float, optional
+        joint : bool
+            Intervals that hold for all means (or differences) together, in place of ``adjust``.
 
         Privacy
         -------
@@ -388,14 +440,15 @@ class Means(Held):
             what = _SCALES.get(scale, scale)
         if other:
             name = next(iter(other))
-            arguments = ("specs", "by", "at", "over", "adjust", "what", "type", "level")
+            arguments = ("specs", "by", "at", "over", "adjust", "what", "type", "level", "joint")
             raise RequestError(
                 f"emmeans has no argument {name!r}.{did_you_mean(name, arguments)} It accepts "
                 f"{', '.join(arguments)}"
             )
-        return emmeans(
+        means = emmeans(
             self, specs, by=by, at=at, over=over, adjust=adjust, what=what, level=self._level(level)
         )
+        return _joined(means, joint, adjust)
 
     def avg_slopes(
         self,
@@ -404,6 +457,7 @@ class Means(Held):
         variables: Any = None,
         by: Any = None,
         level: float | None = None,
+        joint: bool = False,
         **paid: Any,
     ) -> Combinations:
         """Average the slopes of the mean over public rows, or at released means.
@@ -421,6 +475,8 @@ class Means(Held):
         by : str or list of str, optional
             Averages within the values of these columns of ``newdata``.
         level : float, optional
+        joint : bool
+            Intervals that hold for all rows together.
         **paid
             ``eps=, delta=`` (``budget=, seed=``): ``newdata`` is then a private table, and means of
             its numeric variables are released first, for a separate charge (models without a link).
@@ -440,7 +496,7 @@ class Means(Held):
         from dpmodels.results.effects import avg_slopes, charged_means
 
         rows = charged_means(self, newdata, paid)
-        return avg_slopes(self, rows, variables, by, self._level(level))
+        return _joined(avg_slopes(self, rows, variables, by, self._level(level)), joint)
 
     def avg_comparisons(
         self,
@@ -449,6 +505,7 @@ class Means(Held):
         variables: Any = None,
         by: Any = None,
         level: float | None = None,
+        joint: bool = False,
         **paid: Any,
     ) -> Combinations:
         """Average the change of the mean when a variable changes, over public rows.
@@ -458,7 +515,7 @@ class Means(Held):
         *given
             ``newdata`` first, then ``variables``. An argument that can only be ``variables`` is
             used so: ``avg_comparisons({"age": 10})``.
-        newdata, by, level, **paid
+        newdata, by, level, joint, **paid
             As in :meth:`avg_slopes`.
         variables : str, list of str or mapping, optional
             ``{"age": 10}`` (ten more), ``{"age": (20, 60)}`` (from 20 to 60), names (a numeric
@@ -478,7 +535,7 @@ class Means(Held):
             elif argument is not None:
                 raise RequestError("avg_comparisons needs newdata, then variables={'age': 10}")
         rows = charged_means(self, newdata, paid)
-        return avg_comparisons(self, variables, rows, by, self._level(level))
+        return _joined(avg_comparisons(self, variables, rows, by, self._level(level)), joint)
 
     def avg_predictions(
         self,
@@ -487,13 +544,14 @@ class Means(Held):
         by: Any = None,
         variables: Any = None,
         level: float | None = None,
+        joint: bool = False,
         **paid: Any,
     ) -> Combinations:
         """Average predictions over public rows, or at released means.
 
         Parameters
         ----------
-        newdata, by, level, **paid
+        newdata, by, level, joint, **paid
             As in :meth:`avg_slopes`.
         variables : mapping or str, optional
             Values that every row is given in turn: ``{"age": [20, 40, 60]}``, or a factor: all its
@@ -506,7 +564,7 @@ class Means(Held):
         from dpmodels.results.effects import avg_predictions, charged_means
 
         rows = charged_means(self, newdata, paid)
-        return avg_predictions(self, rows, by, variables, self._level(level))
+        return _joined(avg_predictions(self, rows, by, variables, self._level(level)), joint)
 
 
 def _names_changes(argument: Any) -> bool:
@@ -567,6 +625,7 @@ class Predictions(Held):
         *,
         se_fit: bool = False,
         outside: str = "clip",
+        joint: bool = False,
         **other: Any,
     ) -> Any:
         """Predict at new rows, by the coefficients for predictions (``shrunk``).
@@ -593,6 +652,8 @@ class Predictions(Held):
         outside : {"clip", "nan", "extrapolate"}
             Cells outside the ranges in force: moved to the bound, answered by NaN, or used as
             they are.
+        joint : bool
+            Confidence intervals that hold for all rows together: a band over these rows.
 
         Returns
         -------
@@ -630,6 +691,10 @@ class Predictions(Held):
             if problems:
                 hint = " (outside='nan' or 'extrapolate' do otherwise)" * (outside == "clip")
                 warnings.warn(UtilityWarning(f"predict: {'; '.join(problems)}{hint}"), stacklevel=2)
+        if joint:
+            from dpmodels.results.bands import predicted
+
+            function = partial(predicted, function)
         return function(
             self, new, what=what, interval=interval, level=self._level(level), se_fit=se_fit,
             outside=outside, **words,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,13 @@ class Combinations(Result):
     on_scale: Array | None = None
     extra: Array | None = None
     xlabel: str = ""  # Label of the estimates in plots
+    joint: str = ""  # The note of joint intervals; empty: each interval is of its row alone
+
+    def hypotheses(self, *, equivalence: Any, level: float | None = None) -> Any:
+        """Test that the rows are inside public margins (two one-sided tests); free."""
+        from dpmodels.results import joint
+
+        return joint.equivalence(self, equivalence, level)
 
     def conf_int(self, level: float | None = None) -> Array:
         """Return (k, 2) ends of intervals; half widths allow for bounded bias. Not adjusted."""
@@ -90,14 +97,20 @@ class Combinations(Result):
             }
         )
 
-    def pairs(self, adjust: str | None = None) -> Combinations:
+    def pairs(self, adjust: str | None = None, *, joint: bool = False) -> Combinations:
         """Return all differences between two rows (of one group), first less second.
 
         Parameters
         ----------
         adjust : {"none", "bonferroni", "holm", "tukey"}, optional
             Default: that of the means; where these have none, "tukey", as in R's emmeans.
+        joint : bool
+            Intervals that hold for all differences together, in place of ``adjust``.
         """
+        if joint:
+            from dpmodels.results.joint import joined
+
+            return joined(self.pairs(), adjust)
         groups = self.groups or ("",) * len(self.labels)
         both = [
             (i, j)
@@ -148,9 +161,9 @@ class Combinations(Result):
         numbers += [(low_name, self.low), (high_name, self.high)]
         spec = [(head, by_row(values, few, 4)) for head, values in numbers]
         if self.on_scale is None:  # and no test against 0
-            spec.append(
-                ("P>|z|", f.tested([f.p_value(p) for p in self.pvalue], self.untested))
-            )
+            decided = inference.allowance_decides(self.bias, self.sd, self.pvalue)
+            without = decided if self.untested is None else decided | self.untested
+            spec.append(("P>|z|", f.tested([f.p_value(p) for p in self.pvalue], without)))
         width = max(12, *(len(label) + 1 for label in self.labels))
         columns = (Column(left=True, width=width), *(Column(h, width=10) for h, _ in spec))
         cells = zip(self.labels, *(texts for _, texts in spec), strict=True)
@@ -163,7 +176,14 @@ class Combinations(Result):
                 "n/d: not determined or not to be tested, as the summary says of their "
                 f"coefficients: {', '.join(gone[:6])}{others}.",
             )
-        if biased:
+        if self.on_scale is None and decided.any():
+            notes = (
+                *notes,
+                "n/d: the allowance for bias, above three standard errors, decides the interval.",
+            )
+        if self.joint:
+            notes = (*notes, self.joint)
+        elif biased:
             notes = (*notes, inference.bias_rule(self.level))
         return Table(
             columns=columns, rows=tuple(map(Row, cells)), notes=notes, layout=_CONTRAST_LAYOUT
@@ -257,6 +277,76 @@ def _adjusted(
         "bonferroni": f"Adjusted by Bonferroni for {k} rows{within}.",
     }
     return out, at, note[adjust]
+
+
+def relevel(record: Record, factor: Any, base: Any, level: float) -> Combinations:
+    """Return the contrasts of a factor with another base level: differences of coefficients."""
+    checked_errors(record)
+    variable = record.design.kinds.get(factor) if isinstance(factor, str) else None
+    levels = getattr(variable, "levels", None)
+    if not levels:
+        factors = [name for name, v in record.design.kinds.items() if getattr(v, "levels", None)]
+        raise RequestError(
+            f"no factor {shown(factor)} in this fit.{did_you_mean(str(factor), factors)} Factors: "
+            f"{', '.join(factors) or 'none'}"
+        )
+    texts = [str(x) for x in levels]
+    if str(base) not in texts:
+        raise RequestError(f"{shown(base)} is not a level of {factor!r}: {', '.join(texts)}")
+    of = columns_of_levels(record.estimate.names, factor)
+    if not of:
+        raise RequestError(f"this fit has no contrasts of {factor!r}")
+    others = [text for text in texts if text != str(base)]
+    L = np.zeros((len(others), len(record.estimate.names)))
+    for row, text in zip(L, others, strict=True):
+        for sign, of_level in ((1.0, text), (-1.0, str(base))):
+            if of_level in of:
+                row[of[of_level]] += sign
+    labels = tuple(f"{factor}[{text} - {base}]" for text in others)
+    return combine(record, L, np.zeros(len(L)), labels, level, "Contrast")
+
+
+def columns_of_levels(names: Sequence[str], factor: str) -> dict[str, int]:
+    """Return level -> place of its contrast with the base; refuse interactions."""
+    head = rf"(C\()?`?{re.escape(factor)}`?(, ?Treatment\(.*\))?\)?"
+    of: dict[str, int] = {}
+    for k, name in enumerate(names):
+        if match := re.fullmatch(rf"{head}\[(T\.)?(.*)\]", name):
+            of[match[4]] = k
+        elif ":" in name and re.search(rf"(^|:){head}\[", name):
+            raise RequestError(
+                f"{factor!r} is in the interaction {name!r}: a contrast is then one at given "
+                "values of the others: fit.contrast({...}), or avg_comparisons"
+            )
+    return of
+
+
+def better_base(
+    kinds: Mapping[str, Any], names: Sequence[str], vcov: Array
+) -> tuple[str, str, str] | None:
+    """Return (factor, base, other level): the errors of contrasts with the other are a third."""
+    for factor, variable in kinds.items():
+        levels = [str(x) for x in getattr(variable, "levels", None) or ()]
+        if len(levels) < 3:  # two contrasts, and the base
+            continue
+        try:
+            of = columns_of_levels(names, factor)
+        except RequestError:
+            continue
+        base = [text for text in levels if text not in of]
+        if len(of) < 2 or len(base) != 1:
+            continue
+        at = list(of.values())
+        V = np.zeros((len(at) + 1, len(at) + 1))  # the base last, with a coefficient of 0
+        V[:-1, :-1] = vcov[np.ix_(at, at)]
+        d = np.diag(V)
+        errors = np.sqrt(np.maximum(d[:, None] + d[None, :] - 2.0 * V, 0.0))
+        middle = (len(errors) - 2) // 2  # of two contrasts the better one
+        typical = [float(np.sort(np.delete(e, k))[middle]) for k, e in enumerate(errors)]
+        best = int(np.argmin(typical[:-1]))
+        if 0.0 < 3.0 * typical[best] < typical[-1] < math.inf:
+            return factor, base[0], [*of][best]
+    return None
 
 
 def contrast(record: Record, typed: Any, level: float) -> Combinations:
@@ -396,8 +486,7 @@ def _grid_notes(
     if held:
         at_means = ", ".join(f"{k} = {v:.4g}" for k, v in held.items())
         notes.append(
-            f"Held at the means that over= gives: {at_means}; intervals are conditional "
-            "on them."
+            f"Held at the means that over= gives: {at_means}; intervals are conditional on them."
         )
     if relative:
         notes.append(

@@ -72,7 +72,9 @@ class _Rows:
         return out
 
 
-def _rows(fit: Any, newdata: Any, needed: list[str], *, constant: bool) -> _Rows:
+def public_rows(
+    fit: Any, newdata: Any, needed: list[str], *, constant: bool, word: str = "newdata"
+) -> _Rows:
     """Return the rows to average over; none are needed where everything is the same everywhere."""
     if newdata is None and constant:
         from dpmodels.formula.describe import public_points
@@ -91,18 +93,18 @@ def _rows(fit: Any, newdata: Any, needed: list[str], *, constant: bool) -> _Rows
     absent = [name for name in needed if name not in listed]
     if absent:
         raise RequestError(
-            f"newdata has no column {shown(absent[0])}.{did_you_mean(absent[0], listed)} It needs "
+            f"{word} has no column {shown(absent[0])}.{did_you_mean(absent[0], listed)} It needs "
             f"{', '.join(needed)}"
         )
     table = {name: np.atleast_1d(np.asarray(newdata[name])) for name in listed}
     n = max(len(cells) for cells in table.values())
     table = {k: np.repeat(v, n) if len(v) == 1 else v for k, v in table.items()}
     if n > _MOST:
-        raise RequestError(f"newdata has {n} rows; at most {_MOST} are averaged over")
+        raise RequestError(f"{word} has {n} rows; at most {_MOST} are averaged over")
     if fit.nobs == n and n > 1:
         tell(
             NotPrivateWarning(
-                f"newdata has {n} rows, as many as the fit was made from. If they are the same, "
+                f"{word} has {n} rows, as many as the fit was made from. If they are the same, "
                 "this average is an uncharged release: NOT PRIVATE. Use public rows, or "
                 "released means"
             )
@@ -308,7 +310,7 @@ def avg_predictions(fit: Any, newdata: Any, by: Any, variables: Any, level: floa
                 _levels(fit, name) if value is None else list(value) if several else [value]
             )
     needed = [name for name in names if name not in values]
-    rows = _rows(fit, newdata, needed, constant=not needed)
+    rows = public_rows(fit, newdata, needed, constant=not needed)
 
     def parts(rows: _Rows) -> list[tuple[str, Array, Array]]:
         out = []
@@ -366,7 +368,7 @@ def avg_slopes(fit: Any, newdata: Any, variables: Any, by: Any, level: float) ->
     checked_errors(fit._record)
     names = _listed_variables(fit, variables)
     constant = by is None and newdata is None and _same_everywhere(fit, names)
-    rows = _rows(fit, newdata, predictors(fit), constant=constant)
+    rows = public_rows(fit, newdata, predictors(fit), constant=constant)
 
     def parts(rows: _Rows) -> list[tuple[str, Array, Array]]:
         out = []
@@ -395,7 +397,7 @@ def avg_comparisons(fit: Any, variables: Any, newdata: Any, by: Any, level: floa
     changes = dict(variables) if isinstance(variables, Mapping) else None
     names = _listed_variables(fit, list(changes) if changes is not None else variables)
     constant = newdata is None and by is None and _same_everywhere(fit, names)
-    rows = _rows(fit, newdata, predictors(fit), constant=constant)
+    rows = public_rows(fit, newdata, predictors(fit), constant=constant)
 
     def parts(rows: _Rows) -> list[tuple[str, Array, Array]]:
         out = []
@@ -704,3 +706,29 @@ def balanced_error(fit: Any, new: Any) -> float:
             "prediction: compare the cells of the response with the declared levels"
         )
     return float(1.0 - (np.diag(table)[present] / total[present]).mean())
+
+
+def cumulated(fit: Any) -> tuple[Array, Array]:
+    """Return (edges (K + 1,), cumulative baseline hazard at each (S, K + 1))."""
+    arrays = fit.arrays
+    edges, rates = np.asarray(arrays["edges"]), np.atleast_2d(np.asarray(arrays["baseline"]))
+    cumulative = np.cumsum(rates * np.diff(edges), axis=1)
+    return edges, np.concatenate([np.zeros((len(rates), 1)), cumulative], axis=1)
+
+
+def released_times(times: Any, edges: Array) -> Array:
+    """Return public times, or refuse those that were not followed."""
+    at: Any = None
+    first, last = max(float(edges[0]), 0.0), float(edges[-1])
+    try:
+        at = np.atleast_1d(np.asarray(times, dtype=float))
+    except (TypeError, ValueError):
+        at = None
+    if at is None or at.ndim != 1 or not np.isfinite(at).all():
+        raise RequestError(f"times= must be numbers between {first:g} and {last:g}")
+    if (at < first).any() or (at > last).any():
+        odd = at[(at < first) | (at > last)][0]
+        raise RequestError(
+            f"times= holds {odd:g}; follow-up was released from {first:g} to {last:g}"
+        )
+    return np.asarray(at, dtype=float)

@@ -224,7 +224,7 @@ class Fit(Written, Held, MaketablesPlugin):
 
     __iter__: None = None
 
-    def __getattr__(self, name: str) -> Any:
+    def _absent(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         view = dict(self.kind.views).get(name)
@@ -241,6 +241,24 @@ class Fit(Written, Held, MaketablesPlugin):
         if name in _ELSEWHERE:
             raise NotReleasedError(f"{what} {name!r}: {_ELSEWHERE[name]}")
         raise AttributeError(f"{what} {name!r}.{did_you_mean(name, dir(self))}")
+
+    if TYPE_CHECKING:  # a checker knows released statistics, and finds names that no result has
+        rsquared: float
+        rsquared_adj: float
+        rsquared_se: float
+        deviance: float
+        null_deviance: float
+        aic: float
+        bic: float
+        sigma_u2: float
+        sigma_u2_se: float
+        sigma_e2: float
+        sigma_e2_se: float
+        icc: float
+        icc_se: float
+        family: str
+    else:
+        __getattr__ = _absent
 
     # -- public facts ----------------------------------------------------------------------
     @property
@@ -327,7 +345,8 @@ class Fit(Written, Held, MaketablesPlugin):
         full: bool = False,
         level: float | None = None,
         exponentiate: bool = False,
-        labels: bool = False,
+        labels: bool = True,
+        joint: bool = False,
     ) -> Summary:
         """Return the summary table; ``print`` it, or convert it to HTML, LaTeX or Markdown.
 
@@ -347,7 +366,9 @@ class Fit(Written, Held, MaketablesPlugin):
             Show exp of estimates and of ends of intervals (odds or rate ratios); standard errors
             and tests stay on the scale of the coefficients.
         labels : bool
-            Print the labels of the schema instead of names of coefficients.
+            Print the labels of the schema, if it has any, instead of names of coefficients.
+        joint : bool
+            Intervals that hold for all coefficients (of curves: all points) together.
 
         Privacy
         -------
@@ -357,7 +378,7 @@ class Fit(Written, Held, MaketablesPlugin):
 
         return build(
             self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, full=full, level=level,
-            exponentiate=exponentiate, labels=labels,
+            exponentiate=exponentiate, labels=labels, joint=joint,
         )  # fmt: skip
 
     def _shown(self) -> Any:
@@ -370,6 +391,8 @@ class Fit(Written, Held, MaketablesPlugin):
         style: str | None = None,
         *,
         exponentiate: bool = False,
+        joint: bool = False,
+        adjust: str | None = None,
         **other: Any,
     ) -> pd.DataFrame:
         """Return one row per estimate, with the column names of R's broom.
@@ -385,6 +408,10 @@ class Fit(Written, Held, MaketablesPlugin):
             for the session, at first ``"python"``.
         exponentiate : bool
             Exp of estimates and of ends of intervals, as broom does it; standard errors stay.
+        joint : bool
+            Intervals that hold for all rows together; ``.attrs["joint"]`` says which.
+        adjust : {"BH", "BY", "holm", "bonferroni"}, optional
+            Adjust P for the number of tested rows; ``.attrs["adjust"]`` says for how many.
 
         Privacy
         -------
@@ -392,10 +419,16 @@ class Fit(Written, Held, MaketablesPlugin):
         """
         for name in other:
             meant = {"conf_level": "level=0.9", "alpha": "level=0.9", "exp": "exponentiate=True"}
-            arguments = ("conf_int", "level", "style", "exponentiate")
+            arguments = ("conf_int", "level", "style", "exponentiate", "joint", "adjust")
             hint = f" Type {meant[name]}" if name in meant else did_you_mean(name, arguments)
             raise RequestError(f"tidy has no argument {name!r}.{hint}")
         level = self._level(level)
+        if joint or adjust is not None:
+            from dpmodels.results.joint import tidy_together
+
+            plain = self.tidy(conf_int, level, "python", exponentiate=exponentiate)
+            frame = tidy_together(self._record, plain, level, exponentiate and "exp", joint, adjust)
+            return inference.styled(frame, style)
         tidy = self.kind.load("tidy")
         if tidy is not None and self.released:
             return inference.styled(tidy(self._record, conf_int, level), style)
@@ -431,14 +464,18 @@ class Fit(Written, Held, MaketablesPlugin):
         **style
             For a plot of coefficients: ``intercept=True`` shows the intercept too,
             ``scale="standardised"`` those of predictors in units of half their range, ``groups=``,
-            ``color=``.
+            ``color=``. ``joint=True``: intervals, or bands of curves, that hold together.
 
         Privacy
         -------
         Post-processing: costs nothing.
         """
-        draw = self.kind.load("plot")
-        axes: Axes = draw(self, ax, level=self._level(level), **style)
+        draw, level = self.kind.load("plot"), self._level(level)
+        if style.get("joint") and self.kind.tidy:
+            from dpmodels.results.joint import level_of
+
+            style["joint"], level = level, level_of(self._record, level)[0]
+        axes: Axes = draw(self, ax, level=level, **style)
         return axes
 
     def save(self, path: str | Path) -> None:
@@ -704,7 +741,8 @@ class Tabulation(Numbers, Fit):
         full: bool = False,
         level: float | None = None,
         exponentiate: bool = False,
-        labels: bool = False,
+        labels: bool = True,
+        joint: bool = False,
         errors: bool | None = None,
         smd: bool | None = None,
         p_values: bool | None = None,
@@ -716,10 +754,11 @@ class Tabulation(Numbers, Fit):
 
         Parameters
         ----------
-        fmt, digits, stars, notes, full, level, exponentiate, labels
+        fmt, digits, stars, notes, full, level, exponentiate, labels, joint
             As for any fit.
         errors : bool, optional
-            Print the standard deviation of the noise of each number. Default: as in the call.
+            Print the standard deviation of the noise of each number. Default: as in the call, or
+            True.
         smd : bool, optional
             Print the standardised difference of the groups, the largest if there are several.
         p_values : bool, optional
@@ -733,7 +772,8 @@ class Tabulation(Numbers, Fit):
 
         return build(
             self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, full=full, level=level,
-            exponentiate=exponentiate, labels=labels, errors=errors, smd=smd, p_values=p_values,
+            exponentiate=exponentiate, labels=labels, joint=joint, errors=errors, smd=smd,
+            p_values=p_values,
         )  # fmt: skip
 
     def __str__(self) -> str:
@@ -767,13 +807,17 @@ class SurvivalCurves(Numbers, Fit):
 
     __slots__ = ()
 
-    def quantile(self, q: Any = 0.5, *, level: float | None = None) -> pd.DataFrame:
+    def quantile(
+        self, q: Any = 0.5, *, level: float | None = None, steps: bool | None = None
+    ) -> pd.DataFrame:
         """Return the times by which shares q have had the event; 0.5 is the median.
 
         Parameters
         ----------
         q : float or list of float
         level : float, optional
+        steps : bool, optional
+            As in :meth:`rmst`.
 
         Returns
         -------
@@ -784,7 +828,7 @@ class SurvivalCurves(Numbers, Fit):
         -------
         Post-processing: costs nothing.
         """
-        return self._read_off("quantile", q, level=level)
+        return self._read_off("quantile", q, level=level, steps=steps)
 
     def at(self, times: Any, *, level: float | None = None) -> pd.DataFrame:
         """Return survival at public times.
@@ -804,7 +848,9 @@ class SurvivalCurves(Numbers, Fit):
         """
         return self._read_off("at", times, level=level)
 
-    def rmst(self, tau: float | None = None, *, level: float | None = None) -> pd.DataFrame:
+    def rmst(
+        self, tau: float | None = None, *, level: float | None = None, steps: bool | None = None
+    ) -> pd.DataFrame:
         """Return restricted mean survival times: the areas under the curves up to ``tau``.
 
         Parameters
@@ -812,16 +858,21 @@ class SurvivalCurves(Numbers, Fit):
         tau : float, optional
             Default: the last break.
         level : float, optional
+        steps : bool, optional
+            Whether curves fall at once, as Kaplan and Meier's: at every whole number if times are
+            declared to be whole (``dp.Count``), else at the breaks. Otherwise they are straight
+            between breaks. Default: if times are declared to be whole.
 
         Privacy
         -------
         Post-processing: costs nothing.
         """
-        return self._read_off("rmst", tau, level=level)
+        return self._read_off("rmst", tau, level=level, steps=steps)
 
     def difference(
-        self, times: Any = None, *, tau: float | None = None, level: float | None = None
-    ) -> pd.DataFrame:
+        self, times: Any = None, *, tau: float | None = None, level: float | None = None,
+        steps: bool | None = None,
+    ) -> pd.DataFrame:  # fmt: skip
         """Return differences between groups, each pair once.
 
         Parameters
@@ -831,12 +882,14 @@ class SurvivalCurves(Numbers, Fit):
         tau : float, optional
             Of restricted means up to tau.
         level : float, optional
+        steps : bool, optional
+            As in :meth:`rmst`.
 
         Privacy
         -------
         Post-processing: costs nothing.
         """
-        return self._read_off("difference", times, tau=tau, level=level)
+        return self._read_off("difference", times, tau=tau, level=level, steps=steps)
 
     def cumulative_hazard(self, *, level: float | None = None) -> pd.DataFrame:
         """Return cumulative hazards, ``-log S``, with intervals.

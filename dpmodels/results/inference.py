@@ -184,6 +184,23 @@ def _adjusted_sizes(est: Estimate) -> Array:
     return x if est.bias is None else adjusted(x, np.asarray(est.bias / se), est.use_t)
 
 
+#: An allowance for bias of more standard errors than this decides its interval alone.
+_DECIDES_ALONE = 3.0
+
+
+def decided_by_bias(est: Estimate) -> npt.NDArray[np.bool_]:
+    """Return a mask (p,) of coefficients that are not clear of an allowance that decides alone."""
+    return allowance_decides(est.bias, standard_errors(est), p_values(est))
+
+
+def allowance_decides(bias: Array | None, se: Array, p: Array) -> npt.NDArray[np.bool_]:
+    """Return a mask of effects whose P is near 1 for their allowance, not for what was found."""
+    if bias is None:
+        return np.zeros(np.shape(se), dtype=bool)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((bias > _DECIDES_ALONE * se) & (p >= 1.0 - DECIDES))
+
+
 def errors(est: Estimate) -> pd.DataFrame:
     """Return the parts of each error, one row per coefficient: error, sampling, privacy, bias."""
     import pandas as pd

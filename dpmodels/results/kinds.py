@@ -12,8 +12,9 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
 from dpmodels.results import inference
+from dpmodels.results.adjusted import Standardised, between
 from dpmodels.results.capabilities import JointTests, Means, Numbers, Predictions, Updates
-from dpmodels.results.effects import widths
+from dpmodels.results.effects import cumulated, released_times, widths
 from dpmodels.results.fit import Fit
 from dpmodels.tables.table import also
 from dpmodels.verbs import new_release
@@ -35,7 +36,7 @@ def _ratios(fit: Fit, level: float | None, places: slice = slice(None)) -> pd.Da
     return frame[columns].iloc[places].reset_index(drop=True)
 
 
-class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
+class Hazards(Standardised, Numbers, JointTests, Means, Predictions, Updates, Fit):
     """A proportional hazards model (``dp_coxph``); its means and slopes are of log hazards."""
 
     __slots__ = ()
@@ -79,7 +80,7 @@ class Hazards(Numbers, JointTests, Means, Predictions, Updates, Fit):
         columns = ["strata", "time", "hazard", "cumulative"]
         if not self.released:
             return pd.DataFrame(columns=columns)
-        edges, cumulative = _cumulated(self)
+        edges, cumulative = cumulated(self)
         rates = np.atleast_2d(np.asarray(self.arrays["baseline"]))
         labels = self.design.survival.stratas or ("",)
         rows = [
@@ -248,14 +249,6 @@ class Effects(Numbers, JointTests, Predictions, Updates, Fit):
 # -- What hazards and effects of people predict: ratios, survival, differences within a person.
 
 
-def _cumulated(fit: Fit) -> tuple[Array, Array]:
-    """Return (edges (K + 1,), cumulative baseline hazard at each (S, K + 1))."""
-    arrays = fit.arrays
-    edges, rates = np.asarray(arrays["edges"]), np.atleast_2d(np.asarray(arrays["baseline"]))
-    cumulative = np.cumsum(rates * np.diff(edges), axis=1)
-    return edges, np.concatenate([np.zeros((len(rates), 1)), cumulative], axis=1)
-
-
 def hazards(
     fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
     outside: str, times: Any = None,
@@ -291,8 +284,8 @@ def _survival(
 
     est, index = fit._record.estimate, getattr(new, "index", None)
     if fit.released:
-        edges, cumulative = _cumulated(fit)
-        at = edges[1:] if times is None else _times(times, edges)
+        edges, cumulative = cumulated(fit)
+        at = edges[1:] if times is None else released_times(times, edges)
         code = strata_codes(fit.design, new) if len(cumulative) > 1 else np.zeros(len(X))
         stratum = np.nan_to_num(code).astype(int)
         H = np.array([np.interp(at, edges, hazard) for hazard in cumulative])  # (S, times)
@@ -306,7 +299,7 @@ def _survival(
     columns = {"time": np.tile(at, len(X)), "fit": S.ravel()}
     ends, errors = (np.full((2, *S.shape), np.nan), np.full(S.shape, np.nan))
     if fit.released:
-        se, bias = _log_hazard_errors(fit, X, at, stratum, edges, H)
+        se, bias = _log_hazard_errors(fit, X, at, stratum, H)
         half = inference.half_width(se, bias, level, est.use_t)
         log_H = np.log(np.maximum(H[stratum], 1e-300)) + eta[:, None]
         ends = np.exp(-np.exp(log_H + np.array([half, -half])))
@@ -319,52 +312,21 @@ def _survival(
     return pd.DataFrame(columns, index=np.repeat(np.asarray(rows), len(at)))
 
 
-def _log_hazard_errors(
-    fit: Fit, X: Array, at: Array, stratum: Any, edges: Array, H: Array
-) -> tuple[Array, Array]:
+def _log_hazard_errors(fit: Fit, X: Array, at: Array, stratum: Any, H: Array) -> tuple[Any, Any]:
     """Return (se, bound of the bias) of log cumulative hazards, (rows, times) each.
 
     Gradients and errors of the baseline are straight between the ends of cells, as H is: of an
     error that is at least as large as it is.
     """
-    arrays = fit.arrays
-    vcov, p = np.asarray(arrays["baseline_vcov"]), X.shape[1]
-
-    def between(name: str) -> Array:
-        """Return (S, ..., times) of the values at the ends of cells, 0 before the first."""
-        ends = np.moveaxis(np.asarray(arrays[name]), 1, -1)
-        before = np.concatenate([np.zeros((*ends.shape[:-1], 1)), ends], axis=-1)
-        flat = before.reshape(-1, len(edges))
-        return np.array([np.interp(at, edges, values) for values in flat]).reshape(
-            *before.shape[:-1], len(at)
-        )
-
+    vcov, p = np.asarray(fit.arrays["baseline_vcov"]), X.shape[1]
     size = np.maximum(H, 1e-300)  # (S, times)
-    gradient = (between("baseline_gradient") / size[:, None])[stratum]  # (rows, d, times)
+    gradient = (between(fit, "baseline_gradient", at) / size[:, None])[stratum]  # (rows, d, times)
     gradient[:, 1 : p + 1] += X[:, :, None]
     square = np.einsum("idt,de,iet->it", gradient, vcov, gradient)
-    square += (between("baseline_offset") / size)[stratum] ** 2
-    bias = np.broadcast_to(between("baseline_bias")[stratum], square.shape)
+    square += (between(fit, "baseline_offset", at) / size)[stratum] ** 2
+    bias = np.broadcast_to(between(fit, "baseline_bias", at)[stratum], square.shape)
     bound = fit._record.estimate.bias_of(X)
     return np.sqrt(np.maximum(square, 0.0)), bias + (0.0 if bound is None else bound[:, None])
-
-
-def _times(times: Any, edges: Array) -> Array:
-    """Return public times, or refuse those that were not followed."""
-    at: Any = None
-    first, last = max(float(edges[0]), 0.0), float(edges[-1])
-    try:
-        at = np.atleast_1d(np.asarray(times, dtype=float))
-    except (TypeError, ValueError):
-        at = None
-    if at is None or at.ndim != 1 or not np.isfinite(at).all():
-        raise RequestError(f"times= must be numbers between {first:g} and {last:g}")
-    if (at < first).any() or (at > last).any():
-        odd = at[(at < first) | (at > last)][0]
-        raise RequestError(
-            f"times= holds {odd:g}; follow-up was released from {first:g} to {last:g}"
-        )
-    return np.asarray(at, dtype=float)
 
 
 def within(

@@ -15,11 +15,11 @@ import numpy as np
 
 from dpmodels.after.inference import correlation
 from dpmodels.after.moments import (
-    LEAST_ROWS,
     UNUSABLE,
     SecondMoments,
     best_subset,
     components,
+    counted_rows,
     decompose,
     lasso,
     slopes,
@@ -72,8 +72,9 @@ def moments_of(record: Record) -> MomentFacts:
     Q, rows = np.asarray(arrays["released_moments"]), float(arrays["released_rows"][0])
     n_eff = None
     if people and constant is not None:  # of people there are N, of their rows any number
-        n_eff = max(float(constant @ Q @ constant), LEAST_ROWS * rows)
-    m = SecondMoments(Q, np.asarray(arrays["released_noise"]), rows, constant, n_eff)
+        n_eff = counted_rows(Q, constant)
+    blocks = tuple(map(int, arrays.get("released_blocks", ())))
+    m = SecondMoments(Q, np.asarray(arrays["released_noise"]), rows, constant, n_eff, blocks)
     return MomentFacts(m, back, names, loose, "released_weighted" in arrays, people)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpmodels.errors import RequestError, choice, did_you_mean
 from dpmodels.errors import shown as quoted
+from dpmodels.results.factors import hidden
 from dpmodels.results.inference import (
     Labels,
     all_labels,
@@ -19,6 +20,7 @@ from dpmodels.results.inference import (
     series,
     terms_of,
 )
+from dpmodels.tables.pictures import wrap_label
 from dpmodels.tables.table import new_axes, one_line
 
 if TYPE_CHECKING:
@@ -29,9 +31,7 @@ if TYPE_CHECKING:
     from dpmodels.results.fit import Fit
 
 #: Rows between the marks of two fits in one plot.
-_APART = 0.2
-#: Signs of a line of a label, and of a title.
-_WRAP, _TITLE = 26, 70
+APART = 0.2
 
 
 @dataclass
@@ -53,13 +53,14 @@ def coefplot(
     level: float = 0.95,
     intercept: bool = False,
     color: str | None = None,
-    labels: Labels = None,
+    labels: Labels = "schema",
     names: Sequence[str] | None = None,
     scale: str = "raw",
     groups: Any = None,
     term: str | None = None,
     at: Mapping[str, Any] | None = None,
     exponentiate: bool = False,
+    joint: bool = False,
 ) -> Any:
     """Draw estimates with two nested error bars: inner sampling error only, outer total.
 
@@ -73,7 +74,7 @@ def coefplot(
     color : str, optional
         Default: the next colour of the axes.
     labels : mapping or "schema", optional
-        Coefficient -> what is printed; "schema": the labels of the schema.
+        Coefficient -> what is printed; "schema": the labels of the schema; None: names as typed.
     names : sequence of str, optional
         Coefficients to show, in this order.
     scale : {"raw", "standardised"}
@@ -88,6 +89,8 @@ def coefplot(
         Of ``term``.
     exponentiate : bool
         Odds, rate or hazard ratios: exp of estimates and of ends of intervals, on a log axis.
+    joint : bool
+        Intervals that hold for all coefficients of the fit together; of ``term`` a joint band.
 
     Privacy
     -------
@@ -95,18 +98,21 @@ def coefplot(
     """
     choice("scale", scale, ("raw", "standardised"))
     if term is not None:
-        return effect_curve(fit, term, ax, level=level, at=at, color=color)
+        from dpmodels.results.effect_curve import effect_curve
+
+        return effect_curve(fit, term, ax, level=level, at=at, color=color, joint=joint)
     if groups is not None:
         return _panels(
             fit, groups, level=level, color=color, labels=labels, scale=scale,
-            exponentiate=exponentiate,
+            exponentiate=exponentiate, joint=joint,
         )  # fmt: skip
     labels = all_labels(labels, fit)
-    bars = _bars_of(fit, ax, level, scale, names)
-    shown = bars.shown(names, intercept)
+    bars = _bars_of(fit, ax, level, scale, names, joint)
+    gone = hidden(fit._record) if names is None else ()
+    shown = [name for name in bars.shown(names, intercept) if name not in gone]
     chosen = list(names or shown)
     if ax is None:
-        lines = sum(_wrap_label(labelled(n, labels)).count("\n") for n in chosen)
+        lines = sum(wrap_label(labelled(n, labels)).count("\n") for n in chosen)
         ax = new_axes(None, (7.0, 1.1 + 0.45 * len(chosen) + 0.15 * lines))
         _DRAWN[ax] = _Drawn(ours=True)
     drawn = _DRAWN.setdefault(ax, _Drawn())
@@ -116,8 +122,8 @@ def coefplot(
     if k == 1:  # of several fits each has its number in the legend
         first = ax.containers[0]
         first.set_label(f"(1) {first.get_label()}")
-    _draw_bars(ax, bars.of(shown), [drawn.names.index(name) + _APART * k for name in shown],
-               (f"({k + 1})" if k else f"{100 * level:g} % interval",
+    _draw_bars(ax, bars.of(shown), [drawn.names.index(name) + APART * k for name in shown],
+               (f"({k + 1})" if k else f"{100 * level:g} % {'joint ' * joint}interval",
                 None if k else "sampling error alone"),
                color or f"C{k}", exponentiate)  # fmt: skip
     _set_rows(ax, drawn, labels)
@@ -157,14 +163,15 @@ class _Bars:
 
 
 def _bars_of(
-    fit: Fit, ax: Axes | None, level: float, scale: str, names: Sequence[str] | None
-) -> _Bars:
+    fit: Any, ax: Axes | None, level: float, scale: str, names: Sequence[str] | None,
+    joint: bool = False,
+) -> _Bars:  # fmt: skip
     """Return the bars of a fit; C(g)[T.x] and g[T.x] share one row of the axes."""
     estimates: Any = fit.params
     before = [] if ax is None or ax not in _DRAWN else _DRAWN[ax].names
     shown_as = {plain_name(name): name for name in [*(names or ()), *before]}
     renamed = {name: shown_as.get(plain_name(name), name) for name in estimates.index}
-    ends = fit.conf_int(level)
+    ends = fit.conf_int(level, joint=joint)
     half = (ends.iloc[:, 1] - ends.iloc[:, 0]) / 2.0
     inner = quantile(level, fit._record.estimate.use_t) * fit.bse_sampling
     bars = _Bars(estimates.rename(renamed), half.rename(renamed), inner.rename(renamed), None)
@@ -199,13 +206,13 @@ def _draw_bars(
 def _set_rows(ax: Any, drawn: _Drawn, labels: Mapping[str, str] | None) -> None:
     """Name the rows, and give each fit but the first more room in a figure of our own."""
     k = len(drawn.titles) - 1
-    ticks = [_wrap_label(labelled(name, labels)) for name in drawn.names]
+    ticks = [wrap_label(labelled(name, labels)) for name in drawn.names]
     ax.set_yticks(list(range(len(drawn.names))), ticks)
-    ax.set_ylim(len(drawn.names) - 1 + _APART * k + 0.5, -0.5)  # first name on top, no bar cut
+    ax.set_ylim(len(drawn.names) - 1 + APART * k + 0.5, -0.5)  # first name on top, no bar cut
     if k and drawn.ours:  # a line of the title, room between the marks of a row, the legend below
         width, height = ax.figure.get_size_inches()
         height += 0.25 * (k == 1)
-        ax.figure.set_size_inches(width, height + 0.15 + _APART * 0.45 * len(drawn.names))
+        ax.figure.set_size_inches(width, height + 0.15 + APART * 0.45 * len(drawn.names))
 
 
 def _set_log_axis(ax: Any, *, first: bool) -> None:
@@ -234,20 +241,9 @@ def _set_legend(ax: Any, *, below: bool) -> None:
         ax.figure.legend(marks, texts, loc="outside lower center", ncols=len(marks), **style)
 
 
-def _wrap_label(text: str, width: int = _WRAP) -> str:
-    """Break a long label at its own joints, so that it leaves room for the picture."""
-    import re
-    import textwrap
-
-    if len(text) <= width:
-        return text
-    spaced = re.sub(r"(?<=[\w)\]])([:\[])", r" \1", text)
-    return "\n".join(textwrap.wrap(spaced, width)) or text
-
-
 def _panels(
     fit: Fit, groups: Any, *, level: float, color: str | None, labels: Any, scale: str,
-    exponentiate: bool,
+    exponentiate: bool, joint: bool = False,
 ) -> Any:  # fmt: skip
     """Draw groups of coefficients in panels with separate scales."""
     import matplotlib.pyplot as plt
@@ -277,7 +273,7 @@ def _panels(
     marks: Any = None
     for k, (ax, (title, listed)) in enumerate(zip(axes[:, 0], panels.items(), strict=True)):
         coefplot(fit, ax, level=level, color=color or "C0", labels=labels, names=listed,
-                 scale=scale, exponentiate=exponentiate)  # fmt: skip
+                 scale=scale, exponentiate=exponentiate, joint=joint)  # fmt: skip
         ax.set_title(title, fontsize="small")
         if ax.get_legend() is not None:  # one for all panels, below them
             marks = ax.get_legend_handles_labels()
@@ -288,58 +284,3 @@ def _panels(
         figure.legend(*marks, loc="outside lower center", ncols=2, fontsize="small", frameon=False)
     figure.suptitle(one_line(fit), fontsize="small")
     return axes[:, 0]
-
-
-def effect_curve(
-    fit: Fit, name: str, ax: Axes | None = None, *, level: float, at: Any = None,
-    color: str | None = None,
-) -> Any:  # fmt: skip
-    """Draw the mean as one variable moves over its public range, with its band."""
-    import numpy as np
-
-    from dpmodels.results.contrasts import predictors, range_of
-
-    held: dict[str, Any] = {}
-    for predictor in predictors(fit, (name, *(at or {}))):
-        variable = fit.design.schema[predictor]
-        ends = range_of(fit.design, predictor)
-        if at and predictor in at:
-            held[predictor] = at[predictor]
-        elif variable.codes or variable.kind == "binary":
-            held[predictor] = next(iter(variable.codes), 0)
-        elif ends is None:
-            raise RequestError(
-                f"the range of {predictor!r} is not public: at={{{predictor!r}: value}}"
-            )
-        else:
-            held[predictor] = (ends[0] + ends[1]) / 2.0
-    variable, ends = fit.design.schema[name], range_of(fit.design, name)
-    factor = bool(variable.codes) or variable.kind == "binary"
-    if factor:
-        points: Any = list(variable.codes) or [0, 1]
-    elif ends is None:
-        raise RequestError(f"the range of {name!r} is not public: there is nothing to move over")
-    else:
-        points = np.linspace(*ends, 101)
-    rows = {k: [v] * len(points) for k, v in held.items()} | {name: points}
-    band = fit.predict(rows, interval="confidence", level=level)
-    ax = new_axes(ax, (5.6, 3.4))
-    line = color or "C0"
-    if factor:
-        places = np.arange(len(points))
-        bars = np.array([band["fit"] - band["lwr"], band["upr"] - band["fit"]])
-        ax.errorbar(places, band["fit"], yerr=bars, fmt="o", color=line)
-        ax.set_xticks(places, [str(p) for p in points])
-    else:
-        ax.plot(points, band["fit"], color=line)
-        ax.fill_between(points, band["lwr"], band["upr"], alpha=0.25, color=line, linewidth=0,
-                        label=f"{100 * level:g} % interval at each point")  # fmt: skip
-        ax.legend(fontsize="small", frameon=False)
-    ax.set_xlabel(name)
-    ax.set_ylabel(f"mean of {fit.design.response.name}" if fit.design.response else "mean")
-    others = ", ".join(
-        f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}"
-        for k, v in held.items() if k != name
-    )  # fmt: skip
-    ax.set_title(_wrap_label(f"at {others}", _TITLE) if others else fit.formula, fontsize="small")
-    return ax

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.after.inference import Allowance, BiasBound, Carried, Tail, read_only
+from dpmodels.after.inference import Allowance, BiasBound, Tail, read_only
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, damage_reported
 from dpmodels.messages import PROOF
-from dpmodels.notes import note_of, notes_of_saved
+from dpmodels.notes import note_of
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
 from dpmodels.records import USABLE_ROWS, Estimate, Release, Request
 from dpmodels.tables.table import check_seal, sealed
 from dpmodels.units import column_of
+from dpmodels.verbs import function_of
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -64,7 +65,7 @@ class Call:
             verb=request.verb,
             formula=request.formula,
             method=request.method.name,
-            method_title=request.method.title_of(backend),
+            method_title=(backend.title if backend else "") or request.method.title,
             privacy_se=request.method.privacy_se,
             inference=bool(request.inference),
             level=float(request.level),
@@ -95,6 +96,7 @@ class Record:
     why: str = ""  # For a no-reply: which kind of step ended the run
     ended: str = ""  # For a no-reply: the last step that was drawn
     returned: str = ""  # Returned part of the charge as text, empty if nothing went back
+    parts: tuple[Mapping[str, Any], ...] = ()  # Charges of the sites of a pooled release
     #: A noised table that the fit was made from: public, kept in memory, left out of files.
     # The release of ``method="drcl"`` and its kin.
     table: Any = field(default=None, compare=False, repr=False)
@@ -114,6 +116,8 @@ class Record:
     @classmethod
     def of(cls, plan: Plan[Any], release: Release, estimate: Estimate) -> Record:
         """Keep the public and released parts of plan, release and estimate."""
+        from dpmodels.privacy.budget import returned_text
+
         return cls(
             call=Call.of(plan.request, plan.backend),
             design=release.design,
@@ -125,18 +129,9 @@ class Record:
             bought=tuple(plan.purchase.columns) if plan.purchase is not None else (),
             why=release.why,
             ended=release.ended,
-            returned=_returned_text(release),
+            returned="" if release.back is None else returned_text(release.back),
             table=release.detail if hasattr(release.detail, "__noisy_table__") else None,
         )
-
-
-def _returned_text(release: Release) -> str:
-    """Return the part of the charge that went back to the budget, as text; empty if none did."""
-    if release.back is None:
-        return ""
-    from dpmodels.privacy.budget import returned_text
-
-    return returned_text(release.back)
 
 
 def plain(value: Any) -> Any:
@@ -169,7 +164,7 @@ def frozen(estimate: Estimate, released: bool) -> Estimate:
         untested=untested,
         released=released,
         stats={str(k): float(v) for k, v in estimate.stats.items()},
-        notes=notes_of_saved(estimate.notes),
+        notes=tuple(map(note_of, estimate.notes)),
         warnings=tuple(map(str, estimate.warnings)),
         arrays=read_only({str(k): v for k, v in estimate.arrays.items()}),
     )
@@ -258,6 +253,9 @@ def ledger_of(record: Record) -> Ledger:
     """Return the charges of a record, one line per step."""
     from dpmodels.privacy.budget import Ledger
 
+    if record.parts:
+        pooled: Ledger = function_of("dpmodels.api.pool:pooled_ledger")(record)
+        return pooled
     call = record.call
     counted = "n" if column_of(record.guarantee.unit) is None else "people"
     n = "" if record.n is None else f", {counted} = {record.n}"
@@ -315,6 +313,7 @@ def to_dict(record: Record) -> dict[str, Any]:
         "why": record.why,
         **({"ended": record.ended} if record.ended else {}),
         **({"returned": record.returned} if record.returned else {}),
+        **({"parts": list(record.parts)} if record.parts else {}),
         "guarantee": record.guarantee.to_dict(),
         "estimate": _estimate_out(record.estimate),
     }
@@ -346,6 +345,7 @@ def from_dict(saved: Mapping[str, Any]) -> Record:
                 why=saved["why"],
                 ended=str(saved.get("ended", "")),
                 returned=str(saved.get("returned", "")),
+                parts=tuple(saved.get("parts", ())),
             )
         )
 
@@ -417,25 +417,28 @@ def _bound_out(bound: BiasBound | None) -> Any:
         fields: dict[str, Any] = {
             k: _array_out(v) if isinstance(v, np.ndarray) else v for k, v in vars(allowance).items()
         }
-        carried = allowance.carried
-        if carried is not None:
-            fields["carried"] = {**vars(carried), "counts": _array_out(carried.counts)}
-        out.append({"map": _array_out(T), **fields, "tail": vars(allowance.tail)})
+        tail = allowance.tail
+        out.append({"map": _array_out(T), **fields, "tail": None if tail is None else vars(tail)})
     return out
 
 
 def _bound_in(saved: Any) -> BiasBound | None:
-    """Return the bound of bias from its saved form, or None."""
+    """Return the bound of bias from its saved form, or None.
+
+    None if it has parts that this version does not know: bounds of combinations are then the sums
+    of those of their coefficients, which are larger.
+    """
     if saved is None:
         return None
     parts: list[tuple[Any, Allowance]] = []
+    known = {"map", *Allowance.__dataclass_fields__}
     for part in saved:
+        if not (known >= set(part) and set(Tail.__dataclass_fields__) >= set(part["tail"] or ())):
+            return None
         fields: dict[str, Any] = {k: _array_in(v) if isinstance(v, dict) and "shape" in v else v
                   for k, v in part.items()}  # fmt: skip
-        T, tail, carried = fields.pop("map"), fields["tail"], fields["carried"]
-        fields["tail"] = Tail(**tail)
-        if carried is not None:
-            fields["carried"] = Carried(**{**carried, "counts": _array_in(carried["counts"])})
+        T, tail = fields.pop("map"), fields["tail"]
+        fields["tail"] = None if tail is None else Tail(**tail)
         parts.append((T, Allowance(**fields)))
     return BiasBound(tuple(parts))
 
@@ -472,7 +475,7 @@ def _estimate_in(saved: Mapping[str, Any]) -> Estimate:
         bias=_array_in(saved.get("bias")),  # absent in files of 0.1.0
         released=saved["released"],
         stats={k: float(v) for k, v in saved["stats"].items()},
-        notes=notes_of_saved(saved["notes"]),
+        notes=tuple(map(note_of, saved["notes"])),
         warnings=tuple(saved["warnings"]),
         arrays={k: v for k, v in arrays.items() if v is not None},
         use_t=saved["use_t"],

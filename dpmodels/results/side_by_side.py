@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.results import inference
 from dpmodels.results import inference as f
 from dpmodels.results.capabilities import Intervals
+from dpmodels.results.factors import hidden, references, rows_of_effects
 from dpmodels.results.fit import Fit
 from dpmodels.results.inference import (
     AnovaTable,
@@ -29,7 +30,6 @@ from dpmodels.results.inference import (
     plain_name,
 )
 from dpmodels.results.moments import moments_of
-from dpmodels.results.plot import coefplot
 from dpmodels.results.record import has_method_test
 from dpmodels.results.summary import STARS, response_of
 from dpmodels.tables.content import RULE, Column, Layout, Row
@@ -38,13 +38,11 @@ from dpmodels.tables.numbers import by_row, number, places
 from dpmodels.tables.table import Result, Table, also, check_file, write_file
 from dpmodels.units import column_of
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
 #: Other names of the types, as in ``summary(fmt)``.
 _ALSO = {"markdown": "md", "latex": "tex"}
 _ETABLE_LAYOUT = Layout(width=0, grows=True, outer="-", mark="", wrap=True, notes=76)
+#: Signs of a label of the schema above a column, at most.
+_LONGEST_HEAD = 24
 TYPES = ("text", "md", "html", "tex", "df")
 _DEFAULT_STATS = ("nobs", "eps_delta", "relation")
 _LABELS = {
@@ -66,7 +64,7 @@ _LABELS = {
 
 
 _ARGUMENTS = ("type", "se", "stats", "digits", "labels", "order", "keep", "drop", "stars", "title",
-              "file", "headers", "exponentiate")  # fmt: skip
+              "file", "headers", "exponentiate", "adjust")  # fmt: skip
 #: Argument names of fixest, modelsummary and stargazer -> the argument here.
 _MEANT = {
     **dict.fromkeys(("coef_map", "coef_rename", "dict", "covariate_labels"), "labels={'x': '...'}"),
@@ -94,6 +92,7 @@ class Etable(Result):
     title: str
     numbers: Any  # The numbers behind the text: ``tidy()`` of each fit, with a column ``model``
     exponentiated: bool = False  # The numbers are ratios
+    guarantees: tuple[Any, ...] = ()  # Those of the fits
 
     def table(self) -> Table:
         """Return the table: a bare one unless it has a title."""
@@ -141,7 +140,7 @@ def etable(
     se: str = "ci",
     stats: Sequence[str] | None = None,
     digits: int = 3,
-    labels: Labels = None,
+    labels: Labels = "schema",
     order: Any = None,
     keep: Any = None,
     drop: Any = None,
@@ -150,6 +149,7 @@ def etable(
     file: Any = None,
     headers: Any = None,
     exponentiate: bool = False,
+    adjust: str | None = None,
     **other: Any,
 ) -> Any:
     """Show several fits side by side.
@@ -173,7 +173,7 @@ def etable(
         Decimals; a row has more where its standard error would show fewer than two digits.
     labels : mapping or "schema", optional
         Coefficient (or part of an interaction, or response) -> what is printed; "schema": the
-        labels of the schema.
+        labels of the schema; None: names as typed.
     order, keep, drop : str or list of str, optional
         Coefficients, or regular expressions of them: these first, only these, all but these.
     stars : bool
@@ -186,6 +186,9 @@ def etable(
         Above the heading of each fit: one text a fit, or text -> how many fits it stands above.
     exponentiate : bool
         Odds, rate and hazard ratios: exp of the coefficients, and below them their intervals.
+    adjust : {"BH", "BY", "holm", "bonferroni"}, optional
+        Adjust P (stars, and ``tidy()``) over the shown coefficients of each fit; of tests
+        (``dp_test``), over the tests of the table.
 
     Returns
     -------
@@ -213,25 +216,29 @@ def etable(
     path = None if file is None else check_file(file)
     if exponentiate and se != "ci":
         raise RequestError("exponentiate=True shows intervals of ratios in brackets: leave se= out")
-    names = chosen(_shared_names(shown_fits), order=order, keep=keep, drop=drop)
-    labels = all_labels(labels, *shown_fits)
-    columns = [_cells(fit, se, digits, stars, exponentiate) for fit in shown_fits]
+    names = chosen(shared_names(shown_fits), order=order, keep=keep, drop=drop)
+    typed, labels = labels, all_labels(labels, *shown_fits)
+    heads = _heads(shown_fits, _head_labels(typed, labels), headers)
+    tests, note = _adjusted(shown_fits, names, adjust)
+    both = list(zip(shown_fits, tests, strict=True))
+    columns = [_cells(fit, se, digits, stars, exponentiate, p) for fit, p in both]
     rows = [
         Row((text, *(column.get(plain_name(name), ("-", ""))[k] for column in columns)))
         for name in names
         for k, text in enumerate((labelled(name, labels), ""))
     ]
     facts = [
-        Row((_label(key, shown_fits), *(_stat(fit, key, digits) for fit in shown_fits)))
+        Row((_label(key, shown_fits), *(_stat(fit, key, digits, p) for fit, p in both)))
         for key in (_default_stats(shown_fits) if stats is None else stats)
     ]
     table = Etable(
-        _heads(shown_fits, labels, headers),
-        (*rows, RULE, *facts),
-        _notes(shown_fits, se, stars, exponentiate),
+        heads,
+        (*rows, RULE, *rows_of_effects(shown_fits), *facts),
+        (*note, *_notes(shown_fits, se, stars, exponentiate)),
         str(title),
-        _numbers(shown_fits, names, exponentiate),
+        _numbers(shown_fits, names, exponentiate, tests if note else None),
         exponentiate,
+        tuple(fit.privacy for fit in shown_fits),
     )
     if path is not None:
         write_file(table, path)
@@ -240,7 +247,21 @@ def etable(
     return table.to_frame() if type == "df" else table.render(type)
 
 
-def _numbers(fits: Sequence[Any], names: Sequence[str], exponentiate: bool) -> Any:
+def _adjusted(
+    fits: Sequence[Any], names: Sequence[str], adjust: str | None
+) -> tuple[list[Any], tuple[str, ...]]:
+    """Return the P values of each fit (None: as they are), and the note on their adjustment."""
+    if adjust is None:
+        return [None] * len(fits), ()
+    from dpmodels.results.joint import adjusted_of_fits
+
+    tests, note = adjusted_of_fits(fits, names, adjust)
+    return tests, (note,)
+
+
+def _numbers(
+    fits: Sequence[Any], names: Sequence[str], exponentiate: bool, tests: Any = None
+) -> Any:
     """Return the tidy frames of all fits, one below the other, with the shown coefficients."""
     import pandas as pd
 
@@ -248,6 +269,8 @@ def _numbers(fits: Sequence[Any], names: Sequence[str], exponentiate: bool) -> A
     frames = [
         fit.tidy(style="python", **how).assign(model=f"({k})") for k, fit in enumerate(fits, 1)
     ]
+    for frame, p in zip(frames, tests or (), strict=False):
+        frame["p_value"] = p
     numbers = pd.concat(frames, ignore_index=True)
     shared = {plain_name(name): name for name in names}
     numbers["term"] = [shared.get(plain_name(str(n)), n) for n in numbers["term"]]
@@ -272,6 +295,8 @@ def _notes(fits: Sequence[Any], se: str, stars: bool, exponentiate: bool) -> tup
         name = fit.facts.title
         ran.setdefault(name[:1].lower() + name[1:], []).append(f"({k})")
     methods = "; ".join(f"{', '.join(listed)} {name}" for name, listed in ran.items())
+    base = references(*(fit._record for fit in fits), labels=True)
+    notes += [f"Reference levels: {base}."] if base else []
     return (*notes, f"Method: {methods}.", joint_line(fits))
 
 
@@ -296,13 +321,21 @@ def fits_of(verb: str, arguments: Iterable[Any]) -> list[Any]:
     return fits
 
 
-def _shared_names(fits: Iterable[Any]) -> list[str]:
+def shared_names(fits: Iterable[Any]) -> list[str]:
     """Return the coefficients of all fits, each under the name that it has first."""
     names: dict[str, str] = {}
     for fit in fits:
-        for name in fit._record.estimate.names:
+        gone = hidden(fit._record)  # fixed effects are one line each
+        for name in (n for n in fit._record.estimate.names if n not in gone):
             names.setdefault(plain_name(name), name)
     return list(names.values())
+
+
+def _head_labels(typed: Labels, labels: Mapping[str, str]) -> Mapping[str, str]:
+    """Return labels of columns; long ones of the schema, which make a column wide, are left out."""
+    if typed != "schema":
+        return labels
+    return {name: text for name, text in labels.items() if len(text) <= _LONGEST_HEAD}
 
 
 def _heads(fits: Sequence[Any], labels: Mapping[str, str] | None, headers: Any) -> tuple[str, ...]:
@@ -361,7 +394,7 @@ def _label(key: str, fits: Sequence[Any]) -> str:
 
 
 def _cells(
-    fit: Any, se: str, digits: int, stars: bool, exponentiate: bool
+    fit: Any, se: str, digits: int, stars: bool, exponentiate: bool, tests: Any = None
 ) -> dict[str, tuple[str, str]]:
     """Return plain coefficient name -> (estimate, bracket)."""
     est = fit._record.estimate
@@ -384,12 +417,15 @@ def _cells(
         brackets = [f"({'|'.join(words)})" for words in inside]
     shown = [text for (text,) in written(params)]
     if stars:
-        shown = [a + f.stars(p) for a, p in zip(shown, inference.p_values(est), strict=True)]
+        tests = inference.p_values(est) if tests is None else tests
+        shown = [a + f.stars(p) for a, p in zip(shown, tests, strict=True)]
     return dict(zip(names, zip(shown, brackets, strict=True), strict=True))
 
 
-def _stat(fit: Fit, key: str, digits: int) -> str:
+def _stat(fit: Fit, key: str, digits: int, tests: Any = None) -> str:
     """Return a statistic of a fit as the text of a cell."""
+    if key == "p_value" and tests is not None:
+        return f.p_value(float(tests[0]))
     promise = fit.privacy
     words = {
         "eps_delta": f"{promise.eps:g}, {promise.delta:g}",
@@ -552,55 +588,3 @@ def _score_test(small: Fit, large: Fit, places: list[int]) -> Any:
     B2 = np.asarray(large._record.estimate.arrays["functionals"])[places]
     mine = np.asarray(small._record.estimate.arrays["functionals"])
     return score(facts.moments, mine[:-1], B2, mine[-1])
-
-
-def coef_plot(
-    *fits: Any,
-    labels: Labels = None,
-    order: Any = None,
-    keep: Any = None,
-    drop: Any = None,
-    intercept: bool = False,
-    level: float | None = None,
-    ax: Axes | None = None,
-    scale: str = "raw",
-    exponentiate: bool = False,
-) -> Axes:
-    """Draw the coefficients of several fits in one picture, aligned by name.
-
-    Parameters
-    ----------
-    *fits : Fit, or a list of them
-    labels, order, keep, drop
-        As in ``dp.etable``.
-    intercept : bool
-        Show the intercept too.
-    level : float, optional
-        Default: that of the first fit.
-    ax : matplotlib Axes, optional
-    scale : {"raw", "standardised"}
-        As in ``fit.plot``.
-    exponentiate : bool
-        Odds, rate and hazard ratios, on a log axis.
-
-    Privacy
-    -------
-    Draws released numbers: costs nothing.
-    """
-    fits = tuple(fits_of("coef_plot", fits))
-    every = dict.fromkeys(_shared_names(fits))
-    if not intercept and len(every) > 1:
-        every.pop("Intercept", None)
-    names = chosen(every, order=order, keep=keep, drop=drop)
-    for fit in fits:
-        ax = coefplot(
-            fit,
-            ax,
-            level=fits[0].level if level is None else level,
-            labels=labels,
-            names=names,
-            scale=scale,
-            exponentiate=exponentiate,
-        )
-    assert ax is not None
-    return ax

@@ -13,6 +13,7 @@ from dpmodels.notes import Note, Severity, note_of
 from dpmodels.registry import method_names, resolve
 from dpmodels.results import inference
 from dpmodels.results import inference as f
+from dpmodels.results.factors import effects_line, listed_rows
 from dpmodels.results.record import (
     Record,
     event,
@@ -134,6 +135,7 @@ def shown_notes(record: Record, *, full: bool, conditions: bool = False) -> tupl
 
 _MARKS = {
     "n": "not tested (see the notes)",
+    "b": "P n/d: the allowance for bias, above three standard errors, decides the interval",
     "c": "a combination of other columns, whatever the rows: drop a term",
 }
 
@@ -145,8 +147,10 @@ def marks_of(record: Record) -> tuple[list[str], tuple[str, ...]]:
     # an estimate and, of all, no error: a combination of others
     lost = np.isnan(inference.standard_errors(est))
     any_determined = est.bias_bound is not None and not lost.all()
+    untested = np.zeros(p, dtype=bool) if est.untested is None else np.asarray(est.untested)
     which = {
-        "n": np.zeros(p, dtype=bool) if est.untested is None else np.asarray(est.untested),
+        "n": untested,
+        "b": inference.decided_by_bias(est) & ~untested,
         "c": lost if any_determined else np.zeros(p, dtype=bool),
     }
     cells = ["".join(mark for mark, those in which.items() if those[j]) for j in range(p)]
@@ -340,7 +344,8 @@ def build(
     full: bool = False,
     level: float | None = None,
     exponentiate: bool = False,
-    labels: bool = False,
+    labels: bool = True,
+    joint: bool = False,
     **requests: Any,
 ) -> Summary:
     """Write the numbers of a record into a summary; ``requests`` are those of its kind's body."""
@@ -360,19 +365,27 @@ def build(
     legend: tuple[str, ...] = ()
     footnotes: tuple[str, ...] = ()
     if body_of is not None:
+        if joint:
+            from dpmodels.results.joint import level_of
+
+            level, note = level_of(record, level)
+            footnotes = (note,)
         body = body_of(record, digits, level, **requests)
         if isinstance(body, Table):
-            columns, rows, further, footnotes = body.columns, body.rows, body.more, body.notes
+            columns, rows, further = body.columns, body.rows, body.more
+            footnotes = (*footnotes, *body.notes)
         else:
             columns, rows, further = body
     elif not no_table:
         columns, rows, legend = _table(
-            record, kind.estimates, digits, level, stars, exponentiate=exponentiate, labels=labels
-        )
+            record, kind.estimates, digits, level, stars, exponentiate=exponentiate, labels=labels,
+            joint=joint,
+        )  # fmt: skip
         below = None if silent else kind.load("tables")
         further = () if below is None else below(record, digits)
+    incidence = kind.kind == "SurvivalCurves" and record.design.survival.causes
     return Summary(
-        title=f"Differentially private {kind.title}",
+        title=f"Differentially private {'cumulative incidence' if incidence else kind.title}",
         facts=_header(record, full),
         aside=_facts(record, full),
         columns=columns,
@@ -410,7 +423,7 @@ def _header(record: Record, full: bool) -> tuple[tuple[str, str], ...]:
     stats = record.estimate.stats
     if COMPLETE in stats and (full or stats[f"{COMPLETE}_se"] <= UNSURE):
         lines.append(_used(record, stats[COMPLETE], stats[f"{COMPLETE}_se"]))
-    lines += rows_used(record.design)
+    lines += (*rows_used(record.design), *effects_line(record))
     sample = "" if call.survey is None else Survey.from_dict(call.survey).text
     if sample:
         lines.append(("Design", sample))
@@ -465,6 +478,8 @@ def _with_error(stats: Mapping[str, float], key: str) -> str:
         return f"{value:.3f} [{low},{high}]"
     if key == "events":
         return _about(value, error)
+    if key == "df" and error is None and value == round(value):
+        return str(round(value))
     return number(value, 4) + (f" ({number(error, 4)})" if error is not None else "")
 
 
@@ -483,6 +498,16 @@ def _no_finer(count: float, sd: float, digits: int) -> tuple[str, str]:
     return shown, noise
 
 
+def _ends(est: Any, level: float, joint: bool) -> tuple[tuple[Any, Any], str]:
+    """Return the ends of intervals, and the sentence that says how they were made."""
+    if not joint:
+        return inference.conf_int(est, level), inference.bias_rule(level)
+    from dpmodels.results.joint import conf_int
+
+    low, high, note = conf_int(est, level)
+    return (low, high), note
+
+
 def _table(
     record: Record,
     estimates: str,
@@ -492,10 +517,11 @@ def _table(
     *,
     exponentiate: bool = False,
     labels: bool = False,
+    joint: bool = False,
 ) -> tuple[tuple[Column, ...], tuple[Row, ...], tuple[str, ...]]:
     """Return columns, rows and legend of the coefficients; ``n/a`` where nothing was released."""
     est = record.estimate
-    low, high = inference.conf_int(est, level)
+    (low, high), rule = _ends(est, level, joint)
     params = np.asarray(est.params)
     if exponentiate:
         params, low, high = np.exp(params), np.exp(low), np.exp(high)
@@ -508,6 +534,7 @@ def _table(
     error_shown = error if np.isfinite(error).any() else parts["privacy"]
     few = places(error_shown * np.abs(params) if exponentiate else error_shown, digits)
     marks, legend = marks_of(record)
+    params = np.where([mark == "c" for mark in marks], np.nan, params)
     biased = est.bias is not None and bool((np.nan_to_num(est.bias) > 0.0).any())
     marked = [m + f.stars(v) for m, v in zip(marks, p, strict=True)] if stars else marks
 
@@ -522,25 +549,31 @@ def _table(
     ]  # fmt: skip
     if biased and not exponentiate:
         errors.append(column("Bias <=", np.asarray(est.bias), 7, blocks=(1,)))
-    told = inference.schema_labels(record) if labels else {}
-    terms = [inference.labelled(name, told) for name in est.names]
     spec = (
         (
             Column(left=True, width=8, stretch=_SUMMARY_LAYOUT.width, over=True, blocks=(0, 1)),
-            terms,
+            _terms(record, labels),
         ),
         column(estimates, params, 10),
         *errors,
         column(low_name, low, 7),
         column(high_name, high, 8),
-        (Column(f"P>|{letter}|", width=8), f.tested([f.p_value(v) for v in p], est.untested)),
+        (Column(f"P>|{letter}|", width=8), f.tested(
+            [f.p_value(v) for v in p], ["n" in mark or "b" in mark for mark in marks]
+        )),
         *([(Column(left=True, width=3 if stars else 1), marked)] if any(marked) or stars else []),
     )
-    if biased:
-        legend = (*legend, inference.bias_rule(level))
+    if biased or joint:
+        legend = (*legend, rule)
     columns = tuple(column for column, _ in spec)
     cells = zip(*(texts for _, texts in spec), strict=True)
-    return columns, tuple(map(Row, cells)), (*legend, *((STARS,) if stars else ()))
+    return columns, listed_rows(record, cells), (*legend, *((STARS,) if stars else ()))
+
+
+def _terms(record: Record, labels: bool) -> list[str]:
+    """Return the names of the coefficients, or with their labels of the schema."""
+    told = inference.schema_labels(record) if labels else {}
+    return [inference.labelled(name, told) for name in record.estimate.names]
 
 
 def response_of(record: Record) -> str:

@@ -11,79 +11,81 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from dpmodels.after.inference import BASE_BIAS, Tail, critical_value, one_way
+from dpmodels.after.inference import BASE_BIAS, critical_value, one_way
 from dpmodels.arrays import Array
+from dpmodels.core.parallel import Released
 from dpmodels.scoring import rules
 from dpmodels.scoring.pass_plan import PassPlan
-from dpmodels.scoring.passes import Released
 
-# -- How far scores lie beyond the clip, from their released histogram. It reads no row.
-#
-# ``sum (|s| - C)+`` over units (rows or people) bounds what clipping can have moved the sum of
-# scores, in every direction at once. Half octaves beyond C hold few of them, so their counts are
-# read off a curve through all the bins of the upper tail (``method.md``, 4; ``units.md``,
-# 4).
+# -- How far scores of rows lie beyond the clip, from their released histogram. It reads no row.
 
-
-#: Slopes and bends, each as ``np.linspace`` takes them.
-Grid = tuple[tuple[float, float, int], tuple[float, float, int]]
-
-#: The first bin of the tail: C / 2.8.
-_TAIL_FIRST = rules.AT_CLIP - 3
 #: A bin holds lengths about its geometric middle, in units of C; the last is open.
-_MIDDLES = 2.0 ** ((np.arange(rules.BINS - _TAIL_FIRST) + _TAIL_FIRST - rules.AT_CLIP + 0.5) / 2.0)
-_BEYOND = np.where(_MIDDLES > 1.0, _MIDDLES - 1.0, 0.0)
+_MIDDLES = 2.0 ** ((np.arange(rules.BINS) - rules.AT_CLIP + 0.5) / 2.0)
+UP_TO_SECOND = np.clip(_MIDDLES - 1.0, 0.0, 1.0)  # The excess over C, up to 2 C
 
 
-@dataclass(frozen=True)
-class Overflow:
-    """Excess of scores over the clip, in units of C."""
+def seen_bins(bins: Array, sd: float, least: float = rules.SEEN_BIN_SDS) -> Array:
+    """Return a histogram of rows without the bins that noise hides.
 
-    # total, error: ``sum (|s|/C - 1)+`` and its error.
-    total: float
-    error: float
-    squares: float  # ``sum (|s|^2/C^2 - rho^2)+``, rho the radius that was asked for
-
-
-def overflow(
-    bins: Array, sd: float, radius: float = math.inf, *, unimodal: bool = False, apart: bool = False
-) -> Overflow:
-    """Return an estimate of the excess over C from released counts of ``|s|/C`` in half octaves.
-
-    Counts of the tail are ``exp(a + b k - c k^2)``, c >= 0; (b, c) on a grid with equal prior
-    weight, a by least squares: mean and sd of the overflow over the posterior. Squares count beyond
-    ``radius``, in units of C. ``unimodal``: most long scores are of one length; ``apart``: bins
-    beyond C that stand far above the curve count in full.
+    A bin counts if it, or it and a neighbour, exceed ``least`` sds of their noise.
     """
-    counts = np.asarray(bins[_TAIL_FIRST:], dtype=float)
-    grid = rules.ONE_LENGTH_TAILS if unimodal else rules.FALLING_TAILS
-    mean, error, seen = _tail(counts, sd, grid, _BEYOND, rules.TAIL_BIN_SDS if apart else math.inf)
-    squares = np.zeros(len(counts))
-    if math.isfinite(radius):
-        squares = np.maximum(_MIDDLES**2 - radius**2, 0.0)
-    return Overflow(mean, error, float(seen @ squares))
+    limit = least * sd
+    pairs = bins[:-1] + bins[1:] > math.sqrt(2.0) * limit
+    seen = (bins > limit) | np.append(pairs, False) | np.append(False, pairs)
+    return np.where(seen, np.maximum(bins, 0.0), 0.0)
+
+
+def missed_squares(released: Released, plan: PassPlan, least: float = rules.SEEN_BIN_SDS) -> float:
+    """Return the mean excess of squared scores over the radius of the meat, in units of C^2.
+
+    ``least``: as in :func:`seen_bins`.
+    """
+    assert released.bins is not None
+    if plan.whole or not plan.meat:
+        return 0.0
+    beyond = np.maximum(_MIDDLES**2 - (plan.meat / plan.clip) ** 2, 0.0)
+    return float(seen_bins(released.bins, plan.noise.count, least) @ beyond) / plan.rows
+
+
+def beyond_second(bins: Array, sd: float) -> float:
+    """Return by how much scores beyond 2 C exceed those of a light tail, in units of C.
+
+    ``sum (|s|/C - 2)+`` less ``OF_LIGHT_TAIL sum min(|s|/C - 1, 1)+``, by released counts, less its
+    noise sd.
+    """
+    seen = seen_bins(bins, sd)
+    excess = np.maximum(_MIDDLES - 2.0, 0.0) - rules.OF_LIGHT_TAIL * UP_TO_SECOND
+    return max(float(seen @ excess) - sd * float(np.linalg.norm(excess[seen > 0.0])), 0.0)
+
+
+# -- The excess of people over the clip
+#
+# ``sum (|s| - C)+`` over people bounds what clipping can have moved the sum of scores, in every
+# direction at once. Half octaves beyond C hold few of them, so their counts are read off a curve
+# through all the bins of the upper tail (``units.md``, 4).
 
 
 @functools.cache
-def _shapes(grid: Grid, size: int) -> Array:
+def _shapes(size: int) -> Array:
     """Return ``exp(b k - c k^2)`` over a grid, (b, c, k): public, and the same for every fit."""
     k = np.arange(size, dtype=float)
-    slopes, bends = (np.linspace(*limits) for limits in grid)
+    slopes, bends = (np.linspace(*limits) for limits in rules.BULK_TAILS)
     shape: Array = np.exp(slopes[:, None, None] * k - bends[None, :, None] * k * k)
     shape.setflags(write=False)
     return shape
 
 
-def _tail(
-    counts: Array, sd: float, grid: Grid, beyond: Array, apart: float
-) -> tuple[float, float, Array]:
-    """Return mean and sd of ``sum counts beyond``, and the counts that they are of.
+def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
+    """Return mean and error of ``sum counts beyond`` by a curve through released counts.
 
-    By the curve of the tail, and what stands ``apart`` errors above it.
+    The counts of half octaves of the upper tail, with C in the fourth, are ``exp(a + b k - c
+    k^2)``, c >= 0; (b, c) on a grid with equal prior weight, a by least squares: mean and sd over
+    the posterior. Bins beyond C that stand far above the curve count in full. ``beyond``: the
+    excess that a unit of each bin adds.
     """
-    shape = _shapes(grid, len(counts))
+    counts = np.asarray(counts, dtype=float)
+    shape = _shapes(len(counts))
     weight = 1.0 / (sd * sd + np.maximum(counts, 0.0))
     level = (shape * (weight * counts)).sum(-1) / (shape * shape * weight).sum(-1)
     fit = np.maximum(level, 0.0)[..., None] * shape
@@ -97,134 +99,15 @@ def _tail(
     # what bins beyond C, one or two together, hold more than the curve and its noise
     excess, noise = counts - curve, np.sqrt(sd * sd + curve)
     far = np.zeros_like(excess)
-    for i in range(rules.AT_CLIP - _TAIL_FIRST, len(excess)):
+    for i in range(3, len(excess)):
         for j in (i + 1, i + 2):
             size = math.sqrt(float(np.sum(noise[i:j] ** 2)))
-            if j <= len(excess) and float(np.sum(excess[i:j])) > apart * size:
+            if j <= len(excess) and float(np.sum(excess[i:j])) > rules.TAIL_BIN_SDS * size:
                 far[i:j] = np.maximum(far[i:j], excess[i:j])
     far = np.maximum(far, 0.0)
     if far.any():
         error = math.hypot(error, sd * math.sqrt(float(np.sum(beyond[far > 0.0] ** 2))))
-    return mean + float(far @ beyond), error, curve + far
-
-
-def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
-    """Return mean and error of ``sum counts beyond`` by the curve of the tail.
-
-    ``counts`` are released counts of half octaves of the upper tail, with C in the fourth;
-    ``beyond``: excess that a unit of each adds.
-    """
-    counts, apart = np.asarray(counts, dtype=float), rules.TAIL_BIN_SDS_OF_PEOPLE
-    mean, error, _ = _tail(counts, sd, rules.BULK_TAILS, beyond, apart)
-    return mean, error
-
-
-# -- Excess over the clip, from the released histogram of a last pass. It reads no row
-
-
-def tail_weight(bins: Array, clip: float, sd: float) -> float:
-    """Return t: how far rows beyond C may have moved the sum of scores.
-
-    h1, h2 are the two half octaves below C and h3 the one above, r the released ratio of
-    neighbours: ``t = .35 C max(0, ((h2 r + h3)/2 - r sd)/(1 - r))``.
-    """
-    h1, h2, h3 = (max(float(bins[rules.AT_CLIP + i]), 0.0) for i in (-2, -1, 0))
-    r = min(max((h2 + h3) / max(h1 + h2, sd), rules.NEIGHBOUR_RATIOS[0]), rules.NEIGHBOUR_RATIOS[1])
-    return rules.MOVED_PART * clip * max(0.0, ((h2 * r + h3) / 2.0 - r * sd) / (1.0 - r))
-
-
-def tail_of(released: Released, plan: PassPlan) -> Tail:
-    """Return the excess over C from the released histogram of the last pass."""
-    assert released.bins is not None
-    if plan.whole:
-        return Tail()
-    n, bins, sd = plan.rows, released.bins, plan.count
-    radius = plan.meat / plan.clip if plan.meat else math.inf
-    excess = overflow(bins, sd, radius, unimodal=plan.unimodal, apart=True)
-    near = tail_weight(bins, plan.clip, sd)
-    unseen, one_sided = 0.0, 1.0
-    if plan.of_weights and plan.mu_far:
-        # Tails of weights are longer than the curve's: single rows lie many C out, too few for a
-        # count to show. Where few rows come near C none is taken to be beyond.
-        below = bins[rules.AT_CLIP - 4 : rules.AT_CLIP]
-        count_below = max(float(np.sum(below)) - 2.0 * sd * math.sqrt(len(below)), 0.0)
-        unseen = plan.clip * min(rules.UNSEEN_TAIL_SDS * sd, rules.UNSEEN_TAIL_PART * count_below)
-    if released.signed is not None:
-        # The part beyond .71 C that has one sign; noise counts as one sign. The even part moves
-        # nothing, but counts in part if mu n is small.
-        counts, net = bins[rules.AT_CLIP - 1 :], released.signed[rules.AT_CLIP - 1 :]
-        by_noise = sd * math.sqrt(len(counts))
-        net_sum, total = abs(float(np.sum(net))), float(np.sum(counts))
-        even = rules.EVEN_PART * min(1.0, rules.EVEN_STRONG / plan.strength)
-        one_sided = even + min(1.0, (net_sum + by_noise) / max(total, by_noise))
-    return Tail(
-        near / n, plan.clip * excess.total / n, plan.clip * excess.error / n, one_sided,
-        excess.squares / n, unseen / n,
-    )  # fmt: skip
-
-
-# -- Which way scores beyond the clip point, from the released sum of their directions
-
-
-@dataclass(frozen=True, eq=False)
-class LongScores:
-    """The sum E of the directions ``sign(psi) w/|w|`` of scores beyond C, with its noise."""
-
-    towards: Array  # (r,): E, a row counts 1
-    sd: float
-    clip: float  # C
-    beyond: float  # By how many C a score beyond it is longer on average
-
-    @property
-    def part(self) -> float:
-        """Return the part of E above its noise: ``(1 - chi2_.99(r) sd^2/|E|^2)+``."""
-        from scipy.special import chdtri
-
-        least = float(chdtri(len(self.towards), rules.FAR_CHANCE)) * self.sd**2
-        return max(0.0, 1.0 - least / max(float(self.towards @ self.towards), 1e-300))
-
-    @property
-    def missing(self) -> tuple[Array, float]:
-        """Return the score sum lost by clipping, above its noise, and its noise sd."""
-        size = self.clip * self.beyond * self.part
-        return size * self.towards, size * self.sd
-
-    def of_groups(self, rows: Array) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
-        """Return the scores beyond C along groups that do not count as missing yet.
-
-        Parameters
-        ----------
-        rows : (k, r) array
-            A public row of each group, in w: a level of a factor, an end of a numeric variable.
-
-        Returns
-        -------
-        moved : (k, r) array
-            Part of the score sum that was clipped if each of these scores is twice as long as C.
-        allowed : (k, r) array
-            The part of ``moved`` that intervals allow for.
-        seen : (k,) array
-            Groups with more such scores than noise explains (jointly for all k groups).
-        """
-        from scipy.special import ndtri
-
-        directions = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
-        counts = directions @ ((1.0 - self.part) * self.towards)
-        above = np.maximum(np.abs(counts) - rules.GROUP_NOISE_SDS * self.sd, 0.0)
-        allowed = rules.GROUP_EXCESS * np.copysign(above, counts)
-        threshold = -float(ndtri(rules.GROUP_CHANCE / (2.0 * max(len(rows), 1)))) * self.sd
-        moved = self.clip * directions * counts[:, None]
-        return moved, self.clip * directions * allowed[:, None], np.abs(counts) > threshold
-
-
-def long_scores(released: Released, plan: PassPlan) -> LongScores:
-    """Return which way scores beyond C point; their mean length is read off the histogram."""
-    assert released.far is not None and released.bins is not None
-    total = overflow(released.bins, plan.count, apart=True).total
-    many = float(np.sum(np.maximum(released.bins[rules.AT_CLIP:], 0.0)))
-    low, high = rules.MEAN_EXCESS
-    beyond = min(max(total / max(many, rules.GROUP_NOISE_SDS * plan.count), low), high)
-    return LongScores(released.far, plan.noise.far, plan.clip, beyond)
+    return mean + float(far @ beyond), error
 
 
 # -- Lengths of the scores of people, and the clip that is chosen by them
@@ -232,7 +115,6 @@ def long_scores(released: Released, plan: PassPlan) -> LongScores:
 
 #: Share of a bin's own octave: its mean over its lower end, uniform in the logarithm.
 _MIDDLE = 1.0 / math.log(2.0)
-# -- Statistics of a released histogram of half octaves
 
 
 def clear_bins(counts: Array, sd: float) -> Array:

@@ -332,9 +332,7 @@ def statistic(p: int, radii: Radii, *, people: bool = False) -> ClusterGram:
     return ClusterGram(Ball(p), clip=radii.clip / radii.bound, several=people)
 
 
-def totals_statistic(
-    p: int, strata: int, radii: Radii, *, people: bool = False
-) -> ClusterTotals:
+def totals_statistic(p: int, strata: int, radii: Radii, *, people: bool = False) -> ClusterTotals:
     """Return the totals of pulled sums by stratum, the radius of a pulled sum being 1."""
     return ClusterTotals(p, strata, radii.clip / radii.bound, several=people)
 

@@ -17,12 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.core.parallel import Parallel
+from dpmodels.core.rows import Rows
+from dpmodels.core.sets import Formula
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Clusters
 from dpmodels.scoring import rules
 from dpmodels.scoring.cluster_plan import ClusterPlan, Radii, clip_of, statistic, totals_statistic
 from dpmodels.scoring.models import floored, roots, shrunk
-from dpmodels.scoring.passes import ScorePass
+from dpmodels.scoring.passes import Centre, row_of
 from dpmodels.scoring.unit_passes import Local
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import summed
@@ -58,27 +61,26 @@ class Scored:
     What adds up scores of other models has the same three members.
     """
 
-    one: ScorePass
+    into: Parallel
+    formula: Formula  # (w, psi, omega) of one row
+    back: Array  # (r, r): rotation Q for which ``Q J Q'`` is J
+
+    @classmethod
+    def of(cls, centre: Centre, into: Parallel) -> Scored:
+        """Return the scores of rows at a released fit."""
+        return cls(into, *row_of(centre, into.step, into.plan.clip_of_weights))
 
     @property
     def size(self) -> int:
         """Dimension of a score."""
-        return len(self.one.centre.theta)
-
-    @property
-    def back(self) -> Array | None:
-        """Rotation Q for which ``Q J Q'`` is J, or None if scores are not rotated."""
-        return self.one.map.turn
+        return self.into.r
 
     def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
         """Return the scores of rows times their factors, in the ball of C: integers (r, m)."""
-        z, psi, omega, square, _ = self.one.rows(rows)
-        z, length = z[: self.size], np.sqrt(square)
-        if self.one.plan.policy.by_leverage:
-            psi = self.one.by_leverage(psi, square, omega)
+        z, psi, _, length, _ = self.into.vectors(*self.formula(Rows(rows)))
         psi = psi * factor
-        size = np.minimum(np.abs(psi) * (length / self.one.map.step), clip)
-        return end_along(z, length, clip, size, psi)
+        size = np.minimum(np.abs(psi) * (length / self.into.step), clip)
+        return end_along(z[: self.size], length, clip, size, psi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,9 +205,7 @@ class ClusterPasses:
         of, stratum = (None if p is None else block[p] for p in places)
         return self.frame.placed(np.zeros(block.shape[1]) if of is None else of, stratum)
 
-    def parts(
-        self, block: Any, score_rows: list[int], places: Places
-    ) -> tuple[Array, list[Array]]:
+    def parts(self, block: Any, score_rows: list[int], places: Places) -> tuple[Array, list[Array]]:
         """Return (cluster of each part, parts in each chain as integers (r, m)); a row is one part.
 
         ``score_rows`` and ``places`` are what :meth:`split` returns.
@@ -394,9 +394,7 @@ class PersonScores:
         return np.rint(score * (factor / rules.GRAIN))
 
 
-def parts_of(
-    z: Array, label: Array, counts: Index
-) -> tuple[Array, Array, Index]:
+def parts_of(z: Array, label: Array, counts: Index) -> tuple[Array, Array, Index]:
     """Return (sums by person and cluster (r, k), cluster of each, how many each person has).
 
     z (r, m) are integers: sums below 2^53 are exact in any order of a person's rows, of which there

@@ -99,6 +99,20 @@ def public_coordinates(design: Design, *, raw: bool = False) -> Coordinates:
     return coordinates
 
 
+def aliased_advice(design: Design) -> tuple[str, ...]:
+    """Return the warning that the design leaves coefficients out, before anything is charged."""
+    if design.unknown or design.bought:
+        return ()
+    left_out = ~public_coordinates(design).identified & ~empty_columns(design)
+    names = ", ".join(n for n, out in zip(design.names, left_out, strict=False) if out)
+    if not names:
+        return ()
+    return (
+        f"{names}: a combination of the columns before it, whatever the rows, so that its "
+        "coefficient cannot be told from theirs. Drop the term",
+    )
+
+
 def cached_on(design: Design, key: object, make: Callable[[], Any]) -> Any:
     """Return a cached function of a design's public numbers, computed at its first use."""
     if key not in design.worked_out:
@@ -131,8 +145,9 @@ def _coordinates(design: Design, raw: bool) -> Coordinates:
         W0 = np.diag(1.0 / np.sqrt(np.diag(_column_moments(design, unit))))
         identified = np.ones(design.p, dtype=bool)
     else:
-        M = _box_moments(design, unit)
-        W0, identified = inverse_root(_column_moments(design, unit) if M is None else M, unit)
+        z = _box_rows(design, unit)
+        M = _column_moments(design, unit) if z is None else z @ z.T / z.shape[1]
+        W0, identified = inverse_root(M, unit, z)
     for array in (unit.scale, unit.shift, W0, identified, unit.one):
         if array is not None:
             array.setflags(write=False)
@@ -169,18 +184,18 @@ def narrowed(
 
     **Privacy.** The box must be public or released.
     """
-    M = _box_moments(design, coordinates.unit, box)
-    if M is None:
+    z = _box_rows(design, coordinates.unit, box)
+    if z is None:
         return coordinates
-    W0 = _rounded(coordinates.W0, M, constant_direction(design, coordinates.unit, coordinates.W0))
+    W0 = _rounded(coordinates.W0, z, constant_direction(design, coordinates.unit, coordinates.W0))
     return replace(
         coordinates, W0=W0, centre=np.zeros(len(W0)),
         constant=constant_direction(design, coordinates.unit, W0),
     )  # fmt: skip
 
 
-def _rounded(W0: Array, M: Array, constant: Array | None) -> Array:
-    """Return coordinates of the span of W0, (r, p), in which second moments M are about 1.
+def _rounded(W0: Array, z: Array, constant: Array | None) -> Array:
+    """Return coordinates of the span of W0, (r, p), in which second moments of z are about 1.
 
     Columns are centred, if there is a constant, and each is scaled separately. The remaining second
     moments, relative to those of the declared box, are whitened with floored eigenvalues. So the
@@ -188,10 +203,11 @@ def _rounded(W0: Array, M: Array, constant: Array | None) -> Array:
     """
     r, p = W0.shape
     used = np.flatnonzero(W0.any(axis=0))
-    if len(used) != r:
-        values, vectors = np.linalg.eigh(W0 @ M @ W0.T)
+    if len(used) != r or np.linalg.cond(W0[:, used]) ** 2 * rules.ALIASED_PART > 1.0:
+        u = W0 @ z
+        values, vectors = np.linalg.eigh(u @ u.T / u.shape[1])
         return np.asarray((vectors / _floored_roots(values)) @ vectors.T @ W0)
-    W = W0[:, used]
+    W, M = W0[:, used], z @ z.T / z.shape[1]
     cell = None if constant is None else W.T @ constant  # cell'z = 1 in every row
     narrow, left = _by_column(M[np.ix_(used, used)], cell)
     inverse = np.linalg.inv(W)
@@ -280,10 +296,9 @@ def _constant_columns(design: Design) -> Array | None:
     largest = np.abs(z).max(axis=1)
     size = np.where(largest > 0.0, largest, 1.0)  # a column of zeros has no part in it
     z = z / size[:, None]
-    v = np.linalg.pinv(z @ z.T / z.shape[1], rcond=rules.ALIASED_PART, hermitian=True) @ z.mean(
-        axis=1
-    )
-    v = np.where(largest > 0.0, np.round(v, 9) + 0.0, 0.0)
+    v, basis = np.zeros(len(z)), _in_turn(z)[0]  # a column that is left out has no part in it
+    v[basis] = np.linalg.lstsq(z[basis].T, np.ones(z.shape[1]), rcond=rules.DEPENDENT_PART)[0]
+    v = np.round(v, 9) + 0.0
     return v / size if float(np.abs(v @ z - 1.0).max()) < 1e-6 else None
 
 
@@ -314,29 +329,67 @@ def longest_row(design: Design, coordinates: Coordinates, W: Array) -> float:
     return float(np.linalg.norm(C @ middle + shift)) + reach
 
 
-def inverse_root(M: Array, unit: UnitScale) -> tuple[Array, npt.NDArray[np.bool_]]:
+def inverse_root(
+    M: Array, unit: UnitScale, z: Array | None = None
+) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Return ``(M^{-1/2}, identified)`` of public second moments, without aliased directions.
 
-    It is (r, p), and the symmetric root if M has full rank. A coefficient is identified if no
-    aliased direction changes it in the user's units. (The column of a level that ``subset=``
-    excludes is constant after centring, but the intercept is identified all the same.)
+    z are the unit rows (p, m) that M is of, if there are any: they tell columns that are far from
+    zero and hardly vary from columns that do not vary, which M does not. The root is (r, p), and
+    the symmetric one if M has full rank. Else a column that is a combination of columns before it
+    is left out, as R does: the coefficients of the others are identified.
     """
     values, vectors = np.linalg.eigh(M)
     keep = values > rules.ALIASED_PART * max(float(values[-1]), 0.0)
     if keep.all():
         return (vectors / np.sqrt(values)) @ vectors.T, np.ones(len(M), dtype=bool)
-    W0 = (vectors[:, keep] / np.sqrt(values[keep])).T
-    first = _independent(M) if unit.intercept else np.empty(0, dtype=np.intp)
-    if len(first) == len(W0):  # independent columns from the left, the constant first
-        W0 = np.zeros_like(W0)
-        W0[:, first] = inverse_root(M[np.ix_(first, first)], unit)[0]
-    moved = of_columns(unit, len(M)).back()[0] @ vectors[:, ~keep]
-    moved /= np.abs(unit.scale[: len(M), None])  # over half ranges, so without a unit
+    basis, coefficients = (_independent(M), M) if z is None else _in_turn(z)
+    W0 = np.zeros((max(len(basis), int(keep.sum())), len(M)))
+    if len(basis) > int(keep.sum()):
+        W0[:, basis] = coefficients[np.ix_(basis, basis)]
+    elif len(basis) == len(W0):
+        W0[:, basis] = inverse_root(M[np.ix_(basis, basis)], unit)[0]
+    else:  # rounding hides which columns depend on others
+        W0 = np.ascontiguousarray((vectors[:, keep] / np.sqrt(values[keep])).T)
+        return W0, _identified(vectors[:, ~keep], unit)
+    return W0, np.isin(np.arange(len(M)), basis)
+
+
+def _identified(aliased: Array, unit: UnitScale) -> npt.NDArray[np.bool_]:
+    """Return which coefficients no aliased direction (p, k) of unit rows changes."""
+    p = len(aliased)
+    moved = of_columns(unit, p).back()[0] @ aliased
+    moved /= np.abs(unit.scale[:p, None])  # over half ranges, so without a unit
     moved /= np.maximum(np.linalg.norm(moved, axis=0), 1e-300)
-    return np.ascontiguousarray(W0), np.sum(moved**2, axis=1) <= rules.UNIDENTIFIED_PART
+    return np.asarray(np.sum(moved**2, axis=1) <= rules.UNIDENTIFIED_PART)
 
 
-def _independent(M: Array) -> npt.NDArray[np.intp]:
+def _in_turn(z: Array) -> tuple[list[int], Array]:
+    """Return columns that do not depend on those before, and coefficients (p, p).
+
+    Row j of the coefficients gives the residual of column j on earlier columns of the basis. It has
+    mean square 1 if column j is in the basis; otherwise it is 0.
+    """
+    left = np.array(z)
+    basis: list[int] = []
+    coefficients = np.eye(len(z))
+    for j in range(len(z)):
+        size = float(np.linalg.norm(left[j]))
+        for _ in range(2):  # once more for what rounding leaves
+            for k in basis:
+                part = float(left[k] @ left[j]) / z.shape[1]
+                left[j] -= part * left[k]
+                coefficients[j] -= part * coefficients[k]
+        residual = float(np.linalg.norm(left[j]))
+        if residual > rules.ROUNDING_PART * size:
+            basis.append(j)
+            scale = math.sqrt(z.shape[1]) / residual
+            left[j] *= scale
+            coefficients[j] *= scale
+    return basis, coefficients
+
+
+def _independent(M: Array) -> list[int]:
     """Return the columns that are not combinations of columns before them."""
     basis: list[int] = []
     for j in range(len(M)):
@@ -345,7 +398,7 @@ def _independent(M: Array) -> npt.NDArray[np.intp]:
             left -= float(M[j, basis] @ np.linalg.solve(M[np.ix_(basis, basis)], M[basis, j]))
         if left > rules.DEPENDENT_PART * max(float(M[j, j]), 1e-300):
             basis.append(j)
-    return np.array(basis, dtype=np.intp)
+    return basis
 
 
 def empty_columns(design: Design) -> npt.NDArray[np.bool_]:
@@ -357,10 +410,10 @@ def empty_columns(design: Design) -> npt.NDArray[np.bool_]:
     return none if block is None else np.asarray((block[: design.p] == 0.0).all(axis=1))
 
 
-def _box_moments(
+def _box_rows(
     design: Design, unit: UnitScale, box: Mapping[str, tuple[float, float]] | None = None
 ) -> Array | None:
-    """Return the second moments of unit rows over the declared box; None if it is not declared.
+    """Return unit rows over the declared box, (p, m); None if it is not declared.
 
     ``box``: narrower ranges of some variables.
     """
@@ -369,9 +422,8 @@ def _box_moments(
     block = _box_block(design, box or {})
     if block is None:
         return None
-    z = block[: design.p] * unit.scale[: design.p, None] + unit.shift[: design.p, None]
-    M: Array = z @ z.T / z.shape[1]
-    return M
+    z: Array = block[: design.p] * unit.scale[: design.p, None] + unit.shift[: design.p, None]
+    return z
 
 
 def _box_block(

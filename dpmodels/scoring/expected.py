@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dpmodels.after.inference import Allowance, Tail
 from dpmodels.arrays import Array
+from dpmodels.core.parallel import ROOT, Released
 from dpmodels.scoring import rules
-from dpmodels.scoring.clip import Lengths, chosen_clip, first_clip, tail_of
+from dpmodels.scoring.clip import UP_TO_SECOND, Lengths, chosen_clip, first_clip, missed_squares
 from dpmodels.scoring.intervals import stretch
-from dpmodels.scoring.models import Model, floored, roots, scaled_up
+from dpmodels.scoring.models import State, Traits, floored, roots, scaled_up
 from dpmodels.scoring.pass_plan import PassPlan
-from dpmodels.scoring.passes import Released
+from dpmodels.scoring.taken import noise_if_nothing_is_cut, taken
 
 
 @functools.cache
@@ -58,26 +58,29 @@ class ScoreLengths:
 
     spread: float = 0.0  # t of the residuals, 0 if they are normal
     rows: float = 1.0  # Rows of a unit, whose scores are added
+    rho: float = 0.0  # Correlation of the residuals of a unit
     events: float | None = None  # Share of rows with an event, or None for other responses
 
     def beyond(self, x: Array, r: int) -> Array:
         """Return the share of units whose score in r dimensions is longer than x."""
         from scipy.special import ndtr
 
-        x, t, m = np.maximum(x, 1e-12), rules.ROW_SPREAD, self.events
-        if m is not None and self.rows <= 1.0:
-            sizes = ((m, math.sqrt((1.0 - m) / m)), (1.0 - m, math.sqrt(m / (1.0 - m))))
-            return np.asarray(sum(q * ndtr(-np.log(x / size) / t - t) for q, size in sizes))
-        t_of_unit = math.hypot(t, self._spread_of_residuals) / math.sqrt(self.rows)
-        return _beyond(x, t_of_unit, min(max(round(self.rows), 1), r))
+        x, t = np.maximum(x, 1e-12), rules.ROW_SPREAD
+        if self.events is not None:
+            shares, sizes = self._residuals_of_events(self.events)
+            lengths = np.log(x[..., None] / np.maximum(sizes, 1e-12))
+            return np.asarray(ndtr(-lengths / t - t) @ shares)
+        rows = self.rows / (1.0 + (self.rows - 1.0) * self.rho)  # As good as independent
+        return _beyond(x, math.hypot(t, self.spread) / math.sqrt(rows), min(max(round(rows), 1), r))
 
-    @property
-    def _spread_of_residuals(self) -> float:
-        """The t of residuals. Those of events get the t of their kurtosis."""
-        if self.events is None:
-            return self.spread
-        kurtosis = 1.0 / (self.events * (1.0 - self.events)) - 3.0
-        return min(math.sqrt(max(math.log(max(kurtosis, 3.0) / 3.0), 0.0)) / 2.0, rules.MAX_SPREAD)
+    def _residuals_of_events(self, m: float) -> tuple[Array, Array]:
+        """Return shares and sizes of a unit's residuals: its events are beta-binomial."""
+        from scipy.stats import betabinom, binom
+
+        rows, odds = max(round(self.rows), 1), (1.0 - self.rho) / max(self.rho, 1e-9)
+        law = betabinom(rows, m * odds, (1.0 - m) * odds) if self.rho > 0.0 else binom(rows, m)
+        events, square = np.arange(rows + 1), rows * m * (1.0 - m) * (1.0 + (rows - 1) * self.rho)
+        return law.pmf(events), np.abs(events - rows * m) / math.sqrt(square)
 
     def counts(self, edges: Array, n: float, r: int) -> Array:
         """Return expected counts of a histogram with an open first and last bin."""
@@ -115,21 +118,6 @@ class Expectation:
     part: float = 0.0  # Bias by clipping over the allowance for it, root mean square
 
 
-class Traits(NamedTuple):
-    """Properties of a model that its expected inference depends on."""
-
-    leverage: float
-    averages: bool
-    bounded: bool
-    is_event: bool
-    can_be_rare: bool
-
-    @classmethod
-    def of(cls, score: Model) -> Traits:
-        """Return the traits of a model."""
-        return cls(*(getattr(score, name) for name in cls._fields))
-
-
 @functools.lru_cache(maxsize=1024)
 def of_rows(
     passes: tuple[PassPlan, ...], score: Traits, lengths: ScoreLengths, few: float
@@ -139,30 +127,41 @@ def of_rows(
     ``few``: part of the information of the coefficient in rows of large leverage.
     """
     last, r, n = passes[-1], passes[-1].p, passes[-1].rows
-    plain, rare, m = last.noise.score, 0.0, lengths.events
+    rare, m = 0.0, lengths.events
+    typical = score.jump * math.sqrt(r)
     if score.can_be_rare and m is not None:
         share = min(m, 1.0 - m) + rules.UNSURE_SHARE / last.strength
-        typical = rules.RARE_CLIP * math.sqrt(r * max(1.0 / share - 1.0, 1.0))
-        last = last.reaching(typical, bounded=score.bounded)
+        typical = math.sqrt(r * max(1.0 / share - 1.0, 1.0))
         rare = max(1.0 - 4.0 * min(m, 1.0 - m), 0.0) / math.sqrt(m * (1.0 - m))
+    planned, last = last, last.suited(typical, score, last)
+    before_facts = noise_if_nothing_is_cut(last) if last.two_clips else planned.noise.score
     scale = 1.0 if score.bounded or score.is_event else _learnt_scale(lengths, r)
     octaves = (np.arange(rules.BINS + 1) - rules.AT_CLIP) / 2.0
     edges = last.clip / math.sqrt(r) * scale * 2.0**octaves
     counts = lengths.counts(edges, n, r)
 
-    def tail(bins: Array) -> Tail:
-        return tail_of(Released(np.eye(r), np.zeros(r), bins=bins), last)
-
     rng = np.random.default_rng(0)
-    drawn = [tail(bins) for bins in _draws(counts, last.count, rules.FORECAST_DRAWS[0], rng)]
-    unit, squares = (last.clip * scale) ** 2 / r, tail(counts).squares
+
+    def drawn_pass(bins: Array) -> Released:
+        of_noise = None
+        if last.two_clips:  # half of the rows that are cut have one sign
+            sd = last.noise.score / (ROOT * last.clip)
+            of_noise = sd * rng.normal(size=(last.blocks - 1, r))
+            of_noise[0] += 0.5 / math.sqrt(r) * float(counts @ UP_TO_SECOND)
+        return Released(np.eye(r), np.zeros(r), bins=bins, taken=of_noise)
+
+    draws = _draws(counts, last.noise.count, rules.FORECAST_DRAWS[0], rng)
+    unit = (last.clip * scale) ** 2 / r
+    squares = missed_squares(drawn_pass(counts), last)
     sd = last.noise.score / n
     early = passes[-2:][0]
     before = early.noise.score / early.rows * last.clip / passes[-1].clip
-    kind = "plain" if last.plain else "signed" if last.policy.signed else "rows"
-    kind = "weights" if last.of_weights else kind
+    eye = np.eye(r)
+    state = State(eye[-1], eye, 1.0, eye, constant=eye[0])
+    leverage = float(score.jump > 0.0) if last.uncut else score.leverage
     table = []
-    for of in drawn:
+    for released in map(drawn_pass, draws):
+        missed, two = missed_squares(released, last), taken(released, last, state, eye)
         look, safe, inverse, actual = _drawn_information(passes, score, rng)
         row = look[:1]
         J = look @ look
@@ -175,14 +174,18 @@ def of_rows(
         size = float(d @ d)
         bend = 0.5 * rare * math.sqrt(max(size - r * sd * sd, size / 4.0))
         rule = Allowance(
-            kind, True, inverse, safe, ordinary, noise if last.policy.signed else 0.0, 0.0, d, 1.0,
-            sd, of, score.leverage, bend,
+            True, inverse, safe, ordinary, noise if last.policy.narrow else 0.0, d, 1.0, sd, None,
+            leverage, bend,
         )  # fmt: skip
+        added = 1.0  # to the variance of the noise
+        if two is not None:
+            rule = replace(rule, **two.over(n)[1])
+            added += (two.sd / last.noise.score) ** 2
         along, exact = row @ inverse, row @ actual
         table.append((
-            float(np.sum((exact @ look) ** 2)), float(np.sum(exact**2)),
-            float((along @ J @ along.T)[0, 0]) * max(1.0 + unit * (of.squares - squares), 0.5),
-            float(np.sum(along**2)), float(rule.bias(row)[0]) / sd,
+            float(np.sum((exact @ look) ** 2)), added * float(np.sum(exact**2)),
+            float((along @ J @ along.T)[0, 0]) * max(1.0 + unit * (missed - squares), 0.5),
+            added * float(np.sum(along**2)), float(rule.bias(row)[0]) / sd,
         ))  # fmt: skip
     exact_sampling, exact_privacy, printed_sampling, printed_privacy, bias = np.array(table).T
     sampling, privacy = math.sqrt(exact_sampling.mean()), math.sqrt(exact_privacy.mean())
@@ -190,7 +193,7 @@ def of_rows(
     far = stretch(far, rules.ROWS_BEAR, rules.STRETCH_MAX)
     far *= rules.FORECAST_EXCESS[1 if score.is_event else 0]
     return Expectation(
-        sampling, privacy * scale * last.noise.score / plain,
+        sampling, privacy * scale * last.noise.score / before_facts,
         (far / sampling) ** 2 * printed_sampling, (far / privacy) ** 2 * printed_privacy,
         bias / privacy, rules.BIAS_PART[0 if score.averages else 1],
     )  # fmt: skip
@@ -259,7 +262,7 @@ def of_units(
         released = Lengths(counts, sd)
         clip = first if stops else chosen_clip(released, mu_score, N, r)
         total, error = (0.0, 0.0) if stops else released.overflow(clip)
-        tail = Tail(0.0, total / N, error / N)
+        tail = Tail(total / N, error / N)
         clips.append(clip)
         bias.append(_allowance(r, tail, per_clip * clip / N, leverage, few))
     sampling = by_noisy_information(noise)  # as of the privacy error
@@ -279,9 +282,7 @@ def _allowance(r: int, tail: Tail, sd: float, leverage: float, few: float) -> fl
     ``sd``: noise sd of a score over n, of scores with root mean square length ``sqrt r``.
     """
     eye = np.eye(r)
-    rule = Allowance(
-        "people", True, eye, eye, (1.0 - few) * eye, 0.0, 0.0, np.zeros(r), 1.0, sd, tail, leverage
-    )
+    rule = Allowance(True, eye, eye, (1.0 - few) * eye, 0.0, np.zeros(r), 1.0, sd, tail, leverage)
     return float(rule.bias(eye[:1])[0]) / sd
 
 

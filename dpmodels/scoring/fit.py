@@ -20,12 +20,12 @@ import numpy.typing as npt
 from dpmodels import messages
 from dpmodels.after.inference import BiasBound, critical_value
 from dpmodels.arrays import Array
+from dpmodels.core.release import End, Own, Program, run
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, enough_rows
-from dpmodels.ranges import gaussian_part, no_ranges, ranged_design, widen_ranges
+from dpmodels.ranges import gaussian_part, ranged_design, widen_ranges
 from dpmodels.records import OPEN_ENDS, USABLE_ROWS, Estimate, Release, Request
 from dpmodels.scoring import rules
-from dpmodels.scoring.clip import long_scores
 from dpmodels.scoring.cluster_plan import Paid
 from dpmodels.scoring.coordinates import empty_columns, most_root, unweighted
 from dpmodels.scoring.intervals import Inference, infer, infer_units
@@ -47,6 +47,7 @@ from dpmodels.scoring.notes import (
     too_wide,
     wide_for_rows,
 )
+from dpmodels.scoring.program import fit_rows
 from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.run import (
     Fitting,
@@ -54,7 +55,6 @@ from dpmodels.scoring.run import (
     ScoredDetail,
     ScoringEngine,
     ScoringRelease,
-    release_scoring,
 )
 from dpmodels.scoring.usable import Look
 
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.notes import Note, Template
     from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.scoring.pass_plan import PassPlan
     from dpmodels.sums.ask import Ask
 
 
@@ -126,7 +127,7 @@ def plan_fit(
 
 
 def release_fit(plan: Plan[ScoredDetail], ask: Ask, ranged: Design | None = None) -> Release:
-    """Release the first questions, the passes, the closing step, and sums by cluster.
+    """Run the program of a scoring fit over the private rows, and return what it released.
 
     ``ranged`` is the design with every range, where a larger plan estimated them before.
 
@@ -135,35 +136,53 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask, ranged: Design | None = None
     Unit: one row, or one person; replace-one (n public) or add-remove. Charged: the steps of the
     plan.
     """
-    detail, relation = plan.detail, plan.request.relation
-    engine = detail.engine
+    end: End = run(fit_program(plan, ranged), ask)
+    return Release(
+        end.values, plan.guarantee, end.design or plan.design, reply=not end.why, why=end.why,
+        detail=end.detail, remarks=end.remarks,
+    )  # fmt: skip
+
+
+def fit_program(plan: Plan[ScoredDetail], ranged: Design | None = None) -> Program:
+    """Fit by scoring: count usable units, find ranges, release the passes, statistics, clusters.
+
+    A call ends early if few units are usable, or if ranges cannot be estimated.
+    """
+    detail, usable = plan.detail, 1.0
     if detail.look is not None:
         pays = [step for step in plan.steps if not step.reply_test and not step.failure]
-        stopped = detail.look.ask(plan, ask, max(pays, key=lambda step: step.share or 0.0).name)
-        if stopped is not None:
-            return stopped
-    design = ranged_design(plan, ask, wide=True) if ranged is None else ranged
-    if design is None:
-        return no_ranges(plan)
-    coordinates = detail.coordinates(design)
-    read = widen_ranges(design, plan.design)
-    rank = coordinates.rank
-    scoring = detail.scoring(rank, relation, design)
-    coordinates, spreads = engine.locate(detail, scoring, coordinates, read, ask)
-    if coordinates.rank != rank:
-        scoring = detail.scoring(coordinates.rank, relation, design)
-    released = release_scoring(scoring, coordinates, read, ask, spreads)
-    if scoring.closing is not None:
-        released = replace(released, statistics=scoring.closing.conclude(released, read, ask))
-    if detail.clusters is not None:
-        from dpmodels.scoring.clusters import release_clusters
+        payer = max(pays, key=lambda step: step.share or 0.0).name
+        part = yield from detail.look.ask(plan.design, payer, plan.request.relation)
+        if isinstance(part, End):
+            return part
+        usable = part
+    design = plan.design if ranged is None else ranged
+    if ranged is None and plan.purchase is not None:
 
-        passes, turns = engine.scorers(detail, released, read)
-        by_cluster = release_clusters(detail.clusters, passes, read, ask)
-        released = replace(released, clusters=by_cluster, turns=turns)
-    return Release(
-        released.values, plan.guarantee, design, detail=released, remarks=scoring.remarks(released)
-    )
+        def with_ranges(ask: Ask) -> Design | None:
+            return ranged_design(plan, ask, wide=True)
+
+        design = yield Own(with_ranges)
+        if design is None:
+            return End(why="ranges")
+    rows = widen_ranges(design, plan.design)
+    fit = fit_rows
+    if detail.engine is not ROWS:
+        from dpmodels.scoring.units import fit_units as fit
+    released, remarks = yield from fit(detail, plan.request.relation, design, rows, usable)
+    if detail.model.closing is not None:
+        statistics = yield from detail.model.closing.conclude(released, rows)
+        released = replace(released, statistics=statistics)
+    if detail.clusters is not None:
+        from dpmodels.scoring.clusters import ClusterRelease, release_clusters
+
+        of, (passes, turns) = detail.clusters, detail.engine.scorers(detail, released, rows)
+
+        def by_cluster(ask: Ask) -> ClusterRelease:
+            return release_clusters(of, passes, rows, ask)
+
+        released = replace(released, clusters=(yield Own(by_cluster)), turns=turns)
+    return End(released.values, design, detail=released, remarks=remarks)
 
 
 # -- From a released scoring fit to coefficients, errors and notes. It reads no row.
@@ -171,13 +190,11 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask, ranged: Design | None = None
 
 Mask = npt.NDArray[np.bool_]
 
-#: Evidence that large residuals were clipped, of fits by rows and by person.
-_CLIPPED_ROWS = (
-    "After the first pass the residual variance could still be 12 times that of the last pass"
-)
+#: Evidence of clipped residuals: of fits by person, and by rows.
+_MOVED = "Clipped residuals move these coefficients by more than half of their intervals"
+_HIDDEN = "Up to {many:.0f} of {n:.0f} rows with residuals beyond {far:.0f} sd would not be seen"
 _CLIPPED_UNITS = (
-    "By its released histogram the response may vary more than 25 times as much as in the last "
-    "pass"
+    "By its released histogram the response may vary more than 25 times as much as in the last pass"
 )
 
 
@@ -245,39 +262,40 @@ def estimate_fit(
     lost = ~coordinates.identified if lost is None else lost
     parts: list[Part] = []
     flags: list[dict[Template, Mask]] = []  # Coefficients that each note lists, by model
-    cut: list[Mask] = []
+    cut: list[dict[str, Mask]] = []  # Coefficients that clipped residuals may move, by evidence
     for i, fit in enumerate(released.fits):
         A, a = coordinates.back() if back is None else back(released, fit)
         inference, T = _infer(plan, release, i), A @ fit.before.W.T
         people, a1, constant = inference.plan.people, coordinates.constant, None
         if a1 is not None and not people:
             constant = np.asarray(np.linalg.solve(fit.before.W, a1))
-        seen = most = 0.0
+        larger, least = 1.0, math.inf
         if not inference.plan.whole:
-            # For least squares of rows: the residual variance that the start saw, and may have
-            # seen, over that in the scores of the last pass. These are clipped harder than the rows
-            # of the start, so that long responses are missing in them.
+            # For least squares of rows: the residual variance that the start saw, over that in the
+            # scores of the last pass. These are clipped harder than the rows of the start, so that
+            # long responses are missing in them.
             phi = fit.before.phi
             least = max(phi * inference.variance(constant), 1e-12 * phi)
-            seen, most = (variance / least for variance in fit.before.seen)
-        larger = min(max(rules.MIN_ERROR_PART**2 * seen, 1.0), rules.START_SPREAD)
+            larger = max(rules.MIN_ERROR_PART**2 * fit.before.seen / least, 1.0)
+        larger = min(larger, rules.START_SPREAD)
         inference = replace(inference, sampling=larger * inference.sampling)
-        stopped = one_group = np.zeros(len(T), dtype=bool)
+        stopped = np.zeros(len(T), dtype=bool)
         if fit.public is not None:
             inference, far = arrived(inference, fit.public, fit.before, fit.model)
             rows = public_rows(design, coordinates.ends)
             assert rows is not None
             stopped = rows.columns(far) | fit.on_its_way
-            if fit.released[-1].far is not None:
-                inference, one_group = _long_groups(fit, inference, T)
         elif people:
             allowed = replace(inference.allowance, short=floored_short(inference))
             inference = replace(inference, allowance=allowed)
-            if not fit.model.averages:
-                stopped = _unconverged(fit, inference, T)
+        if not fit.model.averages:
+            stopped = stopped | _unconverged(fit, inference, T)
         open_ = inference.undetermined(T) | inference.lost
         if people:
-            open_ |= _too_wide(plan, design, terms, fit, inference, T, A @ fit.state.theta + a)
+            half, b = half_widths(inference, T), A @ fit.state.theta + a
+            verb = plan.request.verb
+            linear = verb in EFFECT_VERBS if fit.score is None else bool(fit.score.of_residual)
+            open_ |= too_wide(design, terms, half, linear=linear, params=b)
         elif fit.model.of_residual and back is None:
             half = half_widths(inference, T)
             open_ |= wide_for_rows(design, half, A @ fit.state.theta + a, coordinates.ends)
@@ -287,12 +305,16 @@ def estimate_fit(
                 float(coordinates.unit.scale[-1]), constant,
             )
         )  # fmt: skip
-        wide = people and _beside_places(fit, inference) > rules.RESPONSE_SPREAD_OF_UNITS
-        cut.append(
-            np.full(len(T), wide or (most > rules.START_SPREAD and seen > rules.START_SPREAD_SEEN))
-        )
+        spread = _beside_places(fit, inference) if people else 0.0
+        every_column = {
+            _CLIPPED_UNITS: spread > rules.RESPONSE_SPREAD_OF_UNITS,
+            _HIDDEN: inference.plan.policy.two_clips == "last"
+            and _longest(release, coordinates) > rules.HIDING_SDS * math.sqrt(4.0 * least),
+        }
+        cut.append({text: np.full(len(T), applies) for text, applies in every_column.items()})
+        cut[-1][_MOVED] = _moved_far(inference, T)
         of_columns = back is None and names is None
-        own_flags = {messages.NOT_CONVERGED: stopped, messages.ONE_GROUP: one_group}
+        own_flags = {messages.NOT_CONVERGED: stopped}
         own_flags |= _more_flags(plan, release, parts[-1], terms, stopped, of_columns=of_columns)
         flags.append(own_flags)
     gone = np.tile(lost, len(parts))
@@ -308,10 +330,10 @@ def estimate_fit(
         if marked.any():
             open_ = open_ | marked
             notes.append(template(columns=marked_names(every, marked)))
-    short = np.concatenate(cut) & ~(gone | open_)
-    if short.any():
-        evidence = _CLIPPED_UNITS if parts[0].inference.plan.people else _CLIPPED_ROWS
-        shortened = marked_names(every, short)
+    of_cut = {text: np.concatenate([of[text] for of in cut]) & ~(gone | open_) for text in cut[0]}
+    if texts := [text for text, mask in of_cut.items() if mask.any()]:
+        shortened = marked_names(every, np.any([of_cut[text] for text in texts], axis=0))
+        evidence = ". ".join(texts).format(**_hidden(parts[0].inference.plan))
         notes.append(messages.LARGE_RESIDUALS(columns=shortened, evidence=evidence))
     if clusters is not None:
         notes += cluster_notes(plan, clusters, len(parts))
@@ -326,6 +348,10 @@ def estimate_fit(
         reported |= dict(zip(chain.named(tuple(values)), values.values(), strict=True))
     sampling, privacy = covariances(parts, lost, by_cluster=clusters is not None)
     empty = _lost(plan, design, parts[0], complete)
+    used = complete.get("complete_share", 1.0)
+    if empty and used <= rules.EMPTY_SDS * complete["complete_share_se"]:
+        who = "people" if plan.request.unit is not None else "rows"
+        return Estimate.silent(every, messages.NO_UNITS(who=who), *empty, stats=complete)
     if released.statistics:
         empty += _cut_deviances(released)
     first = released.fits[0]
@@ -385,26 +411,19 @@ def _infer(plan: Plan[ScoredDetail], release: Release, i: int) -> Inference:
     if fit.plans[-1].people:
         out = infer_units(fit, plan.detail.rows, by_cluster)
     else:
-        longest, design = None, release.design
-        if design.scaled and not design.bought:
-            design = unweighted(design)
-        interval = None if design.response is None else design.response.interval
-        if fit.model.of_residual and interval is not None:  # in units of the fit
-            root = 1.0 if design is release.design else most_root(release.design)
-            unit = float(coordinates.unit.scale[-1])
-            longest = (interval[1] - interval[0]) * unit * root
         out = infer(
             fit.released[-1], fit.plans[-1], fit.before, fit.last, fit.model,
-            free=_free(plan, coordinates.rank), longest=longest, by_cluster=by_cluster,
+            free=_free(plan, fit.plans[-1].rows, coordinates.rank),
+            by_cluster=by_cluster,
         )  # fmt: skip
     if clusters is None or not clusters.few:
         return out
     return replace(out, sampling=np.full_like(out.sampling, math.nan))
 
 
-def _free(plan: Plan[Any], rank: int) -> float:
+def _free(plan: Plan[Any], n: float, rank: int) -> float:
     """Return the small-sample factor of the errors: HC1, CRV1, or 1 for the errors of a survey."""
-    n, sample = plan.detail.rows, plan.request.sample
+    sample = plan.request.sample
     if sample is None:
         return n / max(n - rank, 1.0)
     return (n - 1.0) / max(n - rank, 1.0) if sample.frame.survey.errors_only else 1.0
@@ -421,7 +440,7 @@ def _more_flags(
     if score is not None and score.counts_events and not getattr(fit.model, "demean", False):
         few = few_events(
             design, coordinates, _at_means(fit, part.inference.H, coordinates), fit.state.theta,
-            score, part.inference.H, fit.plans[-1].rows, part.inference.privacy,
+            score, part.inference.H, fit.plans[-1], part.inference.privacy,
         )  # fmt: skip
     widths = functools.partial(half_widths, part.inference)
     if score is not None and score.of_residual:
@@ -452,18 +471,31 @@ def _more_flags(
     }  # fmt: skip
 
 
-def _long_groups(fit: Fitting, inference: Inference, T: Array) -> tuple[Inference, Mask]:
-    """Return inference with an allowance for clipped scores of one group, and the marked ones.
+def _longest(release: Release, coordinates: Coordinates) -> float:
+    """Return the length of the range of the response, in units of the fit; inf without a range."""
+    design = release.design
+    if design.scaled and not design.bought:
+        design = unweighted(design)
+    interval = None if design.response is None else design.response.interval
+    if interval is None:
+        return math.inf
+    root = 1.0 if design is release.design else most_root(release.design)
+    return float((interval[1] - interval[0]) * coordinates.unit.scale[-1] * root)
 
-    Groups are the public rows of the fit. A coefficient is marked where the scores of a group that
-    noise does not explain, each taken to be twice as long as C, move it by half of its half width.
-    """
-    assert fit.public is not None
-    long, n = long_scores(fit.released[-1], inference.plan), inference.plan.rows
-    moved, allowed, seen = long.of_groups(fit.public @ fit.before.W)
-    inference = replace(inference, allowance=replace(inference.allowance, groups=allowed / n))
-    most = inference.allowance.by_group(T, moved[seen] / n).max(axis=1, initial=0.0)
-    return inference, most > rules.GROUP_MOVE * half_widths(inference, T)
+
+def _hidden(plan: PassPlan) -> dict[str, float]:
+    """Return how many rows the noise of the histogram of lengths may hide, and how far out."""
+    far = 2.0 * plan.clip / math.sqrt(plan.p)
+    return {"many": min(2.0 * plan.noise.count, plan.rows), "n": plan.rows, "far": far}
+
+
+def _moved_far(inference: Inference, T: Array) -> Mask:
+    """Return a mask of the coefficients that clipped scores move by much of their half width."""
+    if inference.allowance.moved is None:
+        return np.zeros(len(T), dtype=bool)
+    moved = np.abs(T @ inference.inverse @ inference.allowance.moved[0])
+    most = rules.MUCH_MOVED * half_widths(inference, T)
+    return np.asarray(math.sqrt(inference.allowance.phi) * moved > most)
 
 
 def _beside_places(fit: Fitting, inference: Inference) -> float:
@@ -493,15 +525,19 @@ def _at_means(fit: Fitting, H: Array, coordinates: Coordinates) -> State:
 
 
 def _unconverged(fit: Fitting, inference: Inference, T: Array) -> Mask:
-    """Return a mask of the coefficients that the last step over units moved by more than noise.
+    """Return a mask of the coefficients that the last step moved by more than its noise.
 
     The limit is ``UNCONVERGED_SDS`` sds of the noise of its scores and of those of the pass before,
-    and two sampling errors, for models whose steps are not exact.
+    and two sampling errors of the rows that this one read, for models whose steps are not exact.
     """
-    sd = math.hypot(*(planned.noise.score / planned.rows for planned in fit.plans[-2:]))
-    rotated = T @ np.linalg.inv(inference.H) @ np.asarray(fit.turn)
+    before, last = fit.plans[-2:]
+    sd = math.hypot(*(planned.noise.score / planned.rows for planned in (before, last)))
+    rotated = T @ np.linalg.inv(inference.H)
+    if fit.turn is not None:
+        rotated = rotated @ fit.turn
     noise = math.sqrt(fit.before.phi) * sd * np.linalg.norm(rotated, axis=1)
     sampling = np.sqrt(np.maximum(np.diag(T @ inference.sampling @ T.T), 0.0))
+    sampling *= math.sqrt(max(last.rows / before.rows, 1.0))
     return np.asarray(
         np.abs(T @ fit.last.d) > np.hypot(rules.UNCONVERGED_SDS * noise, 2.0 * sampling)
     )
@@ -530,15 +566,6 @@ def half_widths(inference: Inference, rows: Array) -> Array:
     return np.asarray(critical_value(a, 0.95) * se)
 
 
-def _too_wide(
-    plan: Plan[Any], design: Design, names: Sequence[str], fit: Fitting, inference: Inference,
-    T: Array, params: Array,
-) -> Mask:  # fmt: skip
-    """Return a mask of the coefficients of people whose intervals are too wide to be useful."""
-    linear = plan.request.verb in EFFECT_VERBS if fit.score is None else bool(fit.score.of_residual)
-    return too_wide(design, names, half_widths(inference, T), linear=linear, params=params)
-
-
 def _complete(plan: Plan[Any], part: Part) -> dict[str, float]:
     """Return the share of units that count: a released histogram has one entry of each."""
     if plan.request.relation != "replace":
@@ -548,8 +575,9 @@ def _complete(plan: Plan[Any], part: Part) -> dict[str, float]:
         counts, sd = fit.lengths[-1].counts, fit.lengths[-1].sd
     else:
         counts, sd = fit.released[-1].bins, last.noise.count
-    share = min(max(float(np.sum(counts)) / last.rows, 0.0), 1.0)
-    return {"complete_share": share, "complete_share_se": sd * math.sqrt(len(counts)) / last.rows}
+    n = plan.detail.rows
+    share = min(max(float(np.sum(counts)) / n, 0.0), 1.0)
+    return {"complete_share": share, "complete_share_se": sd * math.sqrt(len(counts)) / n}
 
 
 def _lost(
@@ -564,6 +592,4 @@ def _lost(
         return empty_rows(lost, sd, design, shortened=False)
     who = "people" if plan.request.unit is not None else "rows"
     single = ", or they have one row" if who == "people" else ""
-    return [
-        messages.DROPPED_UNITS(share=100.0 * lost, sd=100.0 * sd, who=who, single=single)
-    ]
+    return [messages.DROPPED_UNITS(share=100.0 * lost, sd=100.0 * sd, who=who, single=single)]

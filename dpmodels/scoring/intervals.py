@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.after.inference import Allowance, Carried, Tail
+from dpmodels.after.inference import Allowance, Tail
 from dpmodels.arrays import Array
+from dpmodels.core.parallel import Released
 from dpmodels.scoring import rules
-from dpmodels.scoring.clip import tail_of
+from dpmodels.scoring.clip import missed_squares
 from dpmodels.scoring.models import State, floored, roots, shrunk
 from dpmodels.scoring.pass_plan import PassPlan
-from dpmodels.scoring.passes import Released
 from dpmodels.scoring.step import Step
 
 
@@ -37,18 +37,21 @@ class Inference:
     allowance: Allowance  # For a bias
     plan: PassPlan
     noise: float  # sd of the entries of H
-    missed: float  # What J holds in every direction for squares that its own clip cut off
+    # missed, clear: what J holds in every direction for squares that its own clip cut off, and the
+    # part of it that is clear of noise.
+    missed: float
+    clear: float
     lost: bool  # The information is so noisy that nothing is tested
 
     def variance(self, constant: Array | None) -> float:
-        """Return the residual variance in units of the scale, of scores up to R_J.
+        """Return the residual variance in units of the scale, without what noise may have added.
 
         With a constant a, ``a'v = 1`` in every row, ``a'J a``; else ``tr(H^{-1} J)/r``, where rows
         count by their leverage.
         """
         if self.plan.people:
             return 1.0 / rules.SCALE_UPDATE  # the scale of rows: the meat is of people
-        J = self.meat - self.missed * np.eye(len(self.meat))
+        J = self.meat + (self.clear - self.missed) * np.eye(len(self.meat))
         if constant is not None:
             return float(constant @ J @ constant)
         return float(np.trace(np.linalg.solve(self.H, J))) / len(J)
@@ -124,7 +127,7 @@ def _meat(released: Released, plan: PassPlan, missed: float, safe: Array, least:
 
 def infer(
     released: Released, plan: PassPlan, before: State, step: Step, score: Any, *, free: float,
-    longest: float | None = None, tail: Tail | None = None, turn: Array | None = None,
+    tail: Tail | None = None, squares: float | None = None, turn: Array | None = None,
     by_cluster: Callable[[Array], Array] | None = None,
 ) -> Inference:  # fmt: skip
     """Return the inference of the last pass of a model.
@@ -133,10 +136,11 @@ def infer(
     ----------
     free : float
         ``n / (n - p)``: the small-sample factor of HC1.
-    longest : float or None
-        The field of :class:`dpmodels.after.inference.Carried`.
     tail : Tail or None
-        The excess over C if it is already known, or None to compute it from the bins of this pass.
+        The excess of people over C, or None if the unit is a row.
+    squares : float or None
+        Mean excess of squared scores over the radius of the meat, in units of C^2, or None to
+        compute it from the bins of this pass.
     turn : (r, r) array or None
         Map from the coordinates of scores (and of the meat) to those of the information and of the
         step, or None if they are the same.
@@ -150,8 +154,10 @@ def infer(
     inverse = (vectors / _conservative(values, step, plan)) @ vectors.T
     safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
     phi, sd = before.phi, step.sd
-    tail = tail_of(released, plan) if tail is None else tail
-    missed = plan.clip**2 * tail.squares / r
+    squares = missed_squares(released, plan) if squares is None else squares
+    missed = plan.clip**2 * squares / r
+    clear = 0.0 if plan.people else missed_squares(released, plan, 2.0 * rules.EMPTY_SDS)
+    clear = min(plan.clip**2 * clear / r, missed)
     least = 0.0 if plan.people else score.least_meat(before)
     J = _meat(released, plan, missed, safe, least)
     of_score = np.eye(r)
@@ -166,7 +172,9 @@ def infer(
         left = _missing_step(safe - released.ordinary / part, step.d, noise)
         noisy_H += np.outer(left, left)
     left_over = phi * score.remainder(before, step.d) / n * np.eye(r)
-    privacy = inverse @ (phi * sd**2 * of_score + noisy_H + left_over) @ inverse
+    added, allowed = (0.0, {}) if step.taken is None else step.taken.over(n)
+    of_noise = phi * (sd**2 * of_score + added)
+    privacy = inverse @ (of_noise + noisy_H + left_over) @ inverse
     # the noise of the information is the cause: its part is reported as privacy error
     mean_information = max(float(np.trace(released.information)) / (r * n), 1e-300)
     noise = plan.noise.information / n * math.sqrt(2.0 * r) / mean_information
@@ -184,25 +192,19 @@ def infer(
         explained = phi * sd**2 * float(np.sum(inverse * inverse))
         unexplained = math.sqrt(max(size - rules.STEP_OVER_NOISE * explained, 0.0) / r)
         every += rules.UNEXPLAINED_STEP * min(1.0, public) * unexplained
-    carried = None
-    if not plan.people and not plan.whole:
-        assert released.bins is not None
-        carried = Carried(plan.clip, released.bins[rules.AT_CLIP:], plan.count, n, longest)
     lost = noise >= limits[1]
     if plan.policy.shrinks and not plan.people:
         lost |= public > rules.SIGNAL_IS_NOISE
     of_ordinary = plan.noise.ordinary / part
-    kind = "signed" if plan.policy.signed else "plain" if plan.plain else "rows"
-    if plan.people or plan.of_weights:
-        kind = "people" if plan.people else "weights"
+    leverage = float(score.jump > 0.0) if plan.uncut else score.leverage
     allowance = Allowance(
-        kind, not plan.whole, inverse, safe, released.ordinary / part,
-        of_ordinary if plan.people or plan.policy.signed else 0.0, rules.NAMED_SDS * of_ordinary,
-        step.d, phi, sd, tail, score.leverage, curved.bend, every, carried, turn,
+        not plan.whole, inverse, safe, released.ordinary / part,
+        of_ordinary if plan.people or plan.policy.narrow else 0.0,
+        step.d, phi, sd, tail, leverage, curved.bend, every, turn, **allowed,
     )  # fmt: skip
     return Inference(
         sampling / curved.stretch, privacy / curved.stretch**2, inverse, safe,
-        vectors[:, values < step.floor], J, allowance, plan, step.nu, missed, lost,
+        vectors[:, values < step.floor], J, allowance, plan, step.nu, missed, clear, lost,
     )  # fmt: skip
 
 
@@ -218,11 +220,11 @@ def infer_units(
     """Return the inference of the last pass of a model over units, as :func:`infer`."""
     plan, lengths = chain.plans[-1], chain.lengths[-1]
     total, error = (0.0, 0.0) if chain.model.stops else lengths.overflow(plan.clip)
-    missed = lengths.squares(plan.clip, plan.meat) / plan.clip**2
-    tail = Tail(0.0, total / plan.rows, error / plan.rows, squares=missed / plan.rows)
+    squares = lengths.squares(plan.clip, plan.meat) / plan.clip**2 / plan.rows
+    tail = Tail(total / plan.rows, error / plan.rows)
     r = len(chain.last.d)
     return infer(
         chain.released[-1], plan, chain.before, chain.last, chain.model,
-        free=N / max(N - r, 1.0), tail=tail, turn=chain.turn,
+        free=N / max(N - r, 1.0), tail=tail, squares=squares, turn=chain.turn,
         by_cluster=by_cluster,
     )  # fmt: skip

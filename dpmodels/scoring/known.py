@@ -22,10 +22,10 @@ from dpmodels.variables import Binary
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
+    from dpmodels.core.parallel import Released
     from dpmodels.formula.design import Design
     from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.scoring.pass_plan import PassPlan
-    from dpmodels.scoring.passes import Released
 
 #: A pair of columns of a design.
 Pair = tuple[int, int]
@@ -40,7 +40,10 @@ class Known:
     back: Array  # (p, r): x = back u in every row
 
     def projection(self, W: Array) -> Projection | None:
-        """Return the projection in coordinates w = W u, or None if it would take too long."""
+        """Return the projection in coordinates w = W u, or None if it would take too long.
+
+        None too if the forms are dependent but for rounding: numbers far from zero hardly vary.
+        """
         B = self.back @ np.linalg.inv(W)
         r, many = len(W), len(self.zero) + len(self.equal)
         if many * many * r * (r + 1) > rules.MAX_PROJECTION_WORK:
@@ -60,8 +63,11 @@ class Known:
             forms.append(left - other)
         N = np.concatenate(forms)
         N /= np.maximum(np.linalg.norm(N, axis=1, keepdims=True), 1e-300)
-        # entries are other linear forms each, so these are independent
-        return Projection(r, N, np.linalg.cholesky(N @ N.T))
+        # entries are other linear forms each, so these are independent, but for rounding
+        products = N @ N.T
+        if not float(np.linalg.eigvalsh(products)[0]) > rules.ALIASED_PART:
+            return None
+        return Projection(r, N, np.linalg.cholesky(products))
 
 
 @dataclass(frozen=True, eq=False)

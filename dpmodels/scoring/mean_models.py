@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.core.rows import Rows, clip, where
 from dpmodels.families import Family, Link
 from dpmodels.scoring import rules
 from dpmodels.scoring.models import (
@@ -29,6 +30,7 @@ from dpmodels.scoring.models import (
     scaled_up,
 )
 from dpmodels.scoring.rules import PassShares
+from dpmodels.variables import Binary, Count
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -48,22 +50,17 @@ class Working:
     place: int | None = None  # Row of the block that holds an offset, subtracted from the logarithm
     exposure: float = 0.0  # Middle of the public range of the offset
 
-    def apply(self, block: Array) -> None:
-        """Overwrite the response (last row) of a block; NaN where the family has no such value."""
-        y = block[-1]
-        with np.errstate(all="ignore"):
-            gone = ~self.family.valid(y)
-            if self.log:
-                np.log(y + self.small, out=y)
-                if self.place is not None:
-                    y -= block[self.place]
-                y -= self.middle
-                y /= self.half
-                np.clip(y, -1.0, 1.0, out=y)
-            else:
-                y *= 2.0
-                y -= 1.0
-            y[gone] = np.nan
+    def of(self, z: Rows) -> Rows:
+        """Return the working response of a row (m,); NaN where the family has no such value."""
+        y: Any = z[-1]
+        t = y
+        if self.log:
+            t = np.log(y + self.small)
+            t = t if self.place is None else t - z[self.place]
+            t = clip((t - self.middle) / self.half, -1.0, 1.0)
+        else:
+            t = y * 2.0 - 1.0
+        return where(self.family.valid(y), t, np.nan)
 
 
 @dataclass(frozen=True)
@@ -78,6 +75,9 @@ class MeanModel(Model):
     averages: bool = False
     weighted: bool = True
     of_residual: bool = False
+    amounts: bool = False  # The declared range holds no whole count but 0
+    doubtful: bool = False  # Counts that are declared as numbers, and may be amounts
+    shares: bool = False  # The response of an event's family is a share, which may vary less
 
     @classmethod
     def of(cls, family: Family, link: Link, alpha: float | None = None) -> MeanModel:
@@ -94,6 +94,7 @@ class MeanModel(Model):
             learns_scale=family.dispersion == "alpha" and alpha is None,
             cells="whole" if family.is_event or family.counts == "whole" else "log",
             is_event=family.is_event,
+            outcomes=(0.0, 1.0) if family.is_event else None,
             can_be_rare=link.name == "logit" or family.counts == "whole",
             counts_events=family.is_event or family.counts == "whole",
         )
@@ -103,11 +104,18 @@ class MeanModel(Model):
         assert design.response is not None
         place, exposure, spread = design.auxiliary_place("offset"), 0.0, 0.0
         if self.family.is_event:
-            return replace(self, working=Working(self.family, False, 0.0, 0.0, 1.0))
+            working = Working(self.family, False, 0.0, 0.0, 1.0)
+            return replace(self, working=working, shares=not design.levels)
         interval = design.response.interval
         assert interval is not None
-        top = max(interval[1], 1e-6)
-        small = top * self.family.small if self.family.small < 0.5 else min(0.5, top / 4.0)
+        family = self.family
+        top = max(interval[1], 1e-300)
+        if top < 1.0 and family.counts:
+            family = replace(family, counts="loose")
+        declared = design.kinds.get(design.response.name)
+        doubtful = family.counts == "whole" and not isinstance(declared, Count | Binary)
+        part = rules.AMOUNT_PART if top < 1.0 else family.small
+        small = top * part if part < 0.5 else min(0.5, top / 4.0)
         low, high = math.log(max(interval[0], 0.0) + small), math.log(top + small)
         if place is not None:
             of_place = design.z[place].interval
@@ -115,16 +123,20 @@ class MeanModel(Model):
             exposure, spread = (of_place[0] + of_place[1]) / 2.0, (of_place[1] - of_place[0]) / 2.0
         middle, half = (low + high) / 2.0 - exposure, (high - low) / 2.0 + spread
         working = Working(
-            self.family, True, small, middle, max(half, 1e-3), place=place, exposure=exposure
+            family, True, small, middle, max(half, 1e-3), place=place, exposure=exposure
         )
-        return replace(self, working=working)
+        outcomes = (0.0, 1.0) if isinstance(declared, Binary) else None
+        return replace(
+            self, working=working, family=family, amounts=top < 1.0, doubtful=doubtful,
+            outcomes=outcomes,
+        )  # fmt: skip
 
     def begin(self, start: Beginning) -> State:
         """Return the link of the mean response."""
         mean = 0.5 if self.family.is_event else 1.0
         alpha = self.family.alpha
         if start.values is not None:
-            mean = max(start.values.mean, 1e-3)
+            mean = max(start.values.mean, 1e-3 * (self.working.small if self.amounts else 1.0))
             if self.family.is_event:
                 mean = min(max(mean, rules.EVENT_MEAN[0]), rules.EVENT_MEAN[1])
         if self.family.dispersion == "alpha":
@@ -159,8 +171,9 @@ class MeanModel(Model):
         variance = float(self.family.variance(np.array([mean]), alpha)[0])
         H = float(self.link.slope(eta)[0]) ** 2 / variance * start.M
         phi = 1.0
-        if self.family.dispersion == "free":
-            phi = max(self.family.least, mean * mean * min(spread, 1.0) / variance)
+        if self.family.dispersion == "free" or self.amounts:
+            least = 0.0 if self.amounts else self.family.least
+            phi = max(least, mean * mean * min(max(spread, 1e-3), 1.0) / variance)
         W = roots(H)[1]
         return State(theta, W, phi, start.M, nuisance=alpha, constant=start.constant)
 
@@ -203,7 +216,7 @@ class MeanModel(Model):
         """
         w, family = self.working, self.family
         assert start.constant is not None
-        if not family.counts:
+        if not family.counts or self.amounts:
             return None
         centre = mean_row(start.M, start.constant)
         level = w.half * float(start.theta @ centre) + w.middle + w.exposure
@@ -216,7 +229,7 @@ class MeanModel(Model):
         return theta, math.exp(eta), 1.0
 
     def typical_long(self, state: State) -> float:
-        """Return C for the scores of rare events and counts, or 0 if the model has none.
+        """Return the length of the score of an event, or of a count of 1 if these are rare, or 0.
 
         ``|s| = |w| |psi|``, ``|w|^2 = r/omega``: of an event with probability m and information
         ``m (1 - m)`` this is ``sqrt(r (1 - m)/m)``, of a count of 1 ``sqrt(r/mean)``.
@@ -226,25 +239,15 @@ class MeanModel(Model):
         r = len(state.W)
         if self.is_event:
             mean = _event_share(self.link, state)
-            return rules.RARE_CLIP * math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))
+            return math.sqrt(r * (1.0 - mean) / (mean * min(state.phi, 1.0)))
         mean = _count_mean(self.family, state)
-        return (
-            rules.RARE_CLIP * math.sqrt(r * max(state.phi, 1.0) / mean)
-            if mean < rules.RARE_MEAN
-            else 0.0
-        )
-
-    def rarer(self, eta: Array) -> Array:
-        """Return ``|psi|`` of the rarer outcome of an event, or about 1 for a count of 1."""
-        if not self.is_event:
-            return np.ones_like(eta)
-        mean = self.link.inverse(eta)
-        return np.asarray(np.maximum(mean, 1.0 - mean))
+        phi = max(state.phi, 1.0)
+        return math.sqrt(r * phi / mean) if mean < rules.RARE_MEAN else 0.0
 
     def events_of(self, state: State, before: Array, eta: Array) -> Array:
         """Return events (or counts) at linear predictors, over the information as of before."""
         mean = self.link.inverse(eta)
-        rarer = np.minimum(mean, 1.0 - mean) if self.is_event else mean
+        rarer = np.minimum(mean, 1.0 - mean) if self.is_event else mean / unit_of(state)
         omega = self.family.score(mean, before, self.link, state.nuisance)[1]
         return np.asarray(rarer / np.maximum(omega, 1e-300))
 
@@ -259,15 +262,10 @@ class MeanModel(Model):
         end = np.array([self.link.forward(mean) for mean in after.tolist()])
         return np.asarray(rules.CURVATURE_PART * np.abs(step - (end - eta)))
 
-    def farthest(self, eta: float) -> float:
-        """Return ``|psi|`` of the rarer outcome at a linear predictor (phi = 1)."""
-        both, outcomes = np.full(2, eta), np.array([0.0, 1.0])
-        return float(np.abs(self.family.score(outcomes, both, self.link, 0.0)[0]).max())
-
     def least_meat(self, state: State) -> float:
         """Return one over the scale: events and few counts vary as the model says, or more."""
-        least = self.family.is_event or few_counts(self.family, state)
-        return 1.0 / state.phi if least else 0.0
+        least = self.family.is_event and not self.shares
+        return 1.0 / state.phi if least or few_counts(self.family, state) else 0.0
 
     def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
         """Return the curvature error. If events are rare the information moves with d."""
@@ -285,6 +283,22 @@ class MeanModel(Model):
 
         return rows
 
+    def whole_ratio(self, state: State, d: Array, ratio: float | None) -> float | None:
+        """Return the scale ratio of counts that may be amounts, which vary less than counts.
+
+        The square of a rare event is cut. Rare counts vary as their true mean, and early fits sit
+        at too high a mean, which the step d lowers. What is left decides: counts have a dispersion
+        of at least 1, amounts any.
+        """
+        if ratio is None or not (self.doubtful and few_counts(self.family, state)):
+            return ratio
+        assert state.constant is not None
+        move = float(mean_row(state.M, state.constant) @ state.W.T @ d)
+        left = min(max(1.0 + move, rules.SCALE_UPDATE_RANGE[0]), 1.0)
+        left *= min(rules.SCALE_CUT * _count_mean(self.family, state), 1.0)
+        amounts = state.phi * ratio / left < rules.AMOUNTS_VARY
+        return ratio if amounts else max(ratio, 1.0 / (rules.SCALE_UPDATE * state.phi))
+
     def most(self, state: State) -> tuple[float, float]:
         """Return bounds of the logit score: residuals of an event are below 1."""
         if self.link.name == "logit":
@@ -297,13 +311,18 @@ class MeanModel(Model):
             return state
         if self.family.dispersion != "alpha" or self.alpha is not None:
             phi = scaled_up(state.phi, ratio)
-            if self.family.is_event or few_counts(self.family, state):
+            few = few_counts(self.family, state) and not self.doubtful
+            if (self.family.is_event and not self.shares) or few:
                 phi = max(phi, 1.0)  # early fits sit at too high a mean: never below the model's
             return replace(state, phi=phi)
         # (1 + alpha m)/(1 + alpha0 m) = ratio at a typical mean m
         mean = self._typical(state)
-        alpha = ((1.0 + state.nuisance * mean) * scaled_up(1.0, ratio) - 1.0) / mean
-        return replace(state, nuisance=min(max(alpha, rules.ALPHA[0]), rules.ALPHA[1]))
+        over = (1.0 + state.nuisance * mean) * scaled_up(state.phi, ratio)
+        alpha = min(max((over - 1.0) / mean, rules.ALPHA[0]), rules.ALPHA[1])
+        phi = 1.0
+        if self.doubtful or self.amounts:
+            phi = min(over / (1.0 + alpha * mean), 1.0)
+        return replace(state, nuisance=alpha, phi=phi)
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the information, moved to the new alpha at a typical mean."""
@@ -319,7 +338,7 @@ class MeanModel(Model):
         if state.constant is None:
             return 1.0
         eta = float(state.theta @ mean_row(state.M, state.constant)) + self.working.exposure
-        return math.exp(min(max(eta, -5.0), 12.0))
+        return math.exp(min(max(eta, self.link.reach[0]), 12.0))
 
     def unit(self, state: State) -> float:
         """Return 1: the linear predictor has no unit."""
@@ -364,15 +383,21 @@ def _event_share(link: Link, state: State) -> float:
     return max(min(mean, 1.0 - mean), rules.MIN_EVENT_SHARE)
 
 
+def unit_of(state: State) -> float:
+    """Return the size of one event: 1, or the released dispersion if amounts vary less."""
+    return min(state.phi, 1.0)
+
+
 def _count_mean(family: Family, state: State) -> float:
-    """Return the mean of counts at a typical row: ``omega = mu/(1 + alpha mu)``."""
+    """Return the mean number of events at a typical row: ``omega = mu/(1 + alpha mu)``."""
     omega, alpha = _weight(state), state.nuisance
-    return max(omega / max(1.0 - alpha * omega, 0.1), rules.MIN_EVENT_SHARE)
+    mean = omega / max(1.0 - alpha * omega, 0.1)
+    return max(mean / unit_of(state), rules.MIN_EVENT_SHARE)
 
 
 def few_counts(family: Family, state: State) -> bool:
     """Return whether the response is of whole counts that are rare."""
-    if family.counts != "whole" or state.constant is None:
+    if family.counts != "whole" or state.constant is None or state.phi < 1.0:
         return False
     return _count_mean(family, state) < rules.RARE_MEAN
 

@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,10 @@ class Information:
     noise: float
     bias: float = 0.0  # Bias of an entry, once whitened
 
+    def times(self, factor: float) -> Information:
+        """Return the information per row of another number of rows."""
+        return replace(self, matrix=factor * self.matrix, noise=factor * self.noise)
+
 
 @dataclass(frozen=True, eq=False)
 class State:
@@ -49,17 +53,36 @@ class State:
     phi: float  # Scale of the score: ``s = w psi``, psi over ``sqrt(phi)``
     M: Array  # (r, r): second moments of u, released by the start
     earlier: Information | None = None  # Unfloored information of an earlier pass, to average with
+    slope: Slope | None = None  # Mean score of the pass before
     # Other parameters that passes estimate (alpha of a variance, sd of the residual).
     nuisance: float = 0.0
     constant: Array | None = None  # (r,): a with ``a'u = 1`` in every complete row
-    # (float, float): residual variance of the start, and with two noise sds (least squares of
-    # rows).
-    seen: tuple[float, float] = (0.0, 0.0)
+    seen: float = 0.0  # Residual variance of the start (least squares of rows)
 
     def length(self, v: Array) -> float:
         """Return ``|W v|_M``: root mean square change of the linear predictor."""
         step = self.W @ v
         return math.sqrt(max(float(step @ self.M @ step), 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """Mean score of a pass in the coordinates u, ``sqrt(phi) W^{-1} s/n``."""
+
+    at: Array  # (r,): theta at which the pass was evaluated
+    mean: Array  # (r,)
+    error: Array  # (r, r): root of its covariance, of noise and rows
+
+    @classmethod
+    def of(cls, state: State, mean: Array, error: Array) -> Slope:
+        """Return the score of a pass at a state; ``mean`` and its error are in w."""
+        back = math.sqrt(state.phi) * np.linalg.inv(state.W)
+        return cls(state.theta, back @ mean, back @ error)
+
+    def along(self, step: Array) -> tuple[float, float]:
+        """Return the score along a step, and its variance."""
+        error = step @ self.error
+        return float(step @ self.mean), float(error @ error)
 
 
 def axes(H: Array) -> tuple[Array, Array]:
@@ -156,8 +179,7 @@ class Start:
     explained_by_noise: Array  # (r,): the part of theta that noise explains
     # (eigenvalues, eigenvectors): of M, where they are known.
     axes: tuple[Array, Array] | None = None
-    # (float, float): the residual variance, not floored, and with two noise sds.
-    seen: tuple[float, float] = (0.0, 0.0)
+    seen: float = 0.0  # The residual variance, not floored
 
     @classmethod
     def of(cls, Q: Array, s: float, n: float, coordinates: Coordinates) -> Start:
@@ -182,7 +204,7 @@ class Start:
             coordinates.constant,
             _explained_by_noise(np.asarray(theta), values, vectors, nu) / c,
             (values, vectors),
-            (rss / c**2, (rss + 2.0 * nu * (1.0 + float(theta @ theta))) / c**2),
+            rss / c**2,
         )
 
     def above_noise(self) -> Start:
@@ -277,7 +299,9 @@ class Model(ABC):
     weighted: bool = False  # Rows have weights omega
     of_residual: bool = True
     working: Any = None  # The response of the start; None: the response itself
-    bounded: bool = False  # Whether psi is bounded, so that long scores are those of long rows
+    bounded: bool = False  # Whether psi has one bound for all fits
+    # Responses at which ``|psi|`` is largest, whatever the fit; None: rows are not weighed by them.
+    outcomes: tuple[float, float] | None = None
     in_own_units: bool = False  # The loss is given on a grid of the declared range
     # Whether early passes over units release the mean squared score of a row (here sigma).
     learns_scale: bool = True
@@ -326,22 +350,22 @@ class Model(ABC):
         """
         return state if ratio is None else replace(state, phi=scaled_up(state.phi, ratio))
 
+    def whole_ratio(self, state: State, d: Array, ratio: float | None) -> float | None:
+        """Return a scale ratio with what the cut of squares and the step d took off it."""
+        return ratio
+
     def most(self, state: State) -> tuple[float, float]:
         """Return the largest ``|psi|`` and omega that a row can have; inf: no bound."""
         return math.inf, math.inf
 
     def typical_long(self, state: State) -> float:
-        """Return C for the scores of rare events or counts, or 0 if the model has none."""
+        """Return the length of a typical row's longest score, if it is known, or 0."""
         return 0.0
 
     @property
     def jump(self) -> float:
         """Larger ``|psi|`` if psi has two values for any fit, or 0 if it has more."""
         return 0.0
-
-    def rarer(self, eta: Array) -> Array:
-        """Return ``|psi|`` of the rarer outcome at linear predictors (phi = 1)."""
-        return np.zeros_like(eta)
 
     def events_of(self, state: State, before: Array, eta: Array) -> Array:
         """Return events (or counts) at linear predictors, over the information as of before."""
@@ -351,9 +375,11 @@ class Model(ABC):
         """Return half of the error of a linear step in linear predictors, 0 for linear models."""
         return np.zeros_like(eta)
 
-    def farthest(self, eta: float) -> float:
-        """Return the largest ``|psi|`` of an outcome at a linear predictor (phi = 1)."""
-        return 0.0
+    def farthest(self, state: State, eta: Array) -> Array:
+        """Return the largest ``|psi|`` of any response at linear predictors."""
+        psi = self.evaluate(state)
+        both = [np.abs(psi(eta, np.full_like(eta, y))[0]) for y in self.outcomes or ()]
+        return np.asarray(np.max(both, axis=0))
 
     def least_meat(self, state: State) -> float:
         """Return the least J over H that the model allows, or 0 without a lower bound."""
@@ -412,12 +438,12 @@ class LeastSquares(Model):
         if unit is None or design.scaled or not (self.averages and isinstance(variable, Binary)):
             return self
         low, high = (float(unit.scale[-1] * y + unit.shift[-1]) for y in (0.0, 1.0))
-        return replace(self, ends=(low, high), can_be_rare=True)
+        return replace(self, ends=(low, high), can_be_rare=True, bounded=True, outcomes=(0.0, 1.0))
 
     def start(self, start: Start) -> State:
         """Return the state after the start."""
         state = start.above_noise().state()
-        seen = start.seen if self.ends is None else (0.0, 0.0)
+        seen = start.seen if self.ends is None else 0.0
         return replace(state, constant=start.constant, seen=seen)
 
     def evaluate(self, state: State) -> Evaluate:
@@ -425,19 +451,12 @@ class LeastSquares(Model):
         return plain
 
     def typical_long(self, state: State) -> float:
-        """Return C for the scores of rare events or counts, or 0 if the model has none."""
+        """Return C for a response of two values; no line fits a share exactly, so C is long."""
         if self.ends is None or state.constant is None:
             return 0.0
-        mean = np.array([float(state.theta @ mean_row(state.M, state.constant))])
-        length = float(self.rarer(mean)[0]) * math.sqrt(len(state.theta) / state.phi)
-        return rules.RARE_CLIP * length
-
-    def rarer(self, eta: Array) -> Array:
-        """Return ``|psi|`` of the rarer outcome at linear predictors (phi = 1)."""
-        if self.ends is None:
-            return np.zeros_like(eta)
-        low, high = self.ends
-        return np.maximum(np.abs(high - eta), np.abs(low - eta))
+        mean, (low, high) = float(state.theta @ mean_row(state.M, state.constant)), self.ends
+        length = max(abs(high - mean), abs(low - mean))
+        return rules.RARE_CLIP * length * math.sqrt(len(state.theta) / state.phi)
 
 
 @dataclass(frozen=True)
@@ -455,6 +474,8 @@ class Quantile(Model):
     longest: float = rules.MAX_EARLY_STEP_SHORT
     averages: bool = False
     weighted: bool = True
+    bounded: bool = True
+    outcomes: tuple[float, float] | None = (-math.inf, math.inf)
     learns_scale: bool = False
 
     def begin(self, start: Beginning) -> State:
@@ -478,8 +499,7 @@ class Quantile(Model):
 
         def rows(x: Array, _: Array) -> tuple[Array, Array]:
             psi = np.where(x < 0.0, self.tau - 1.0, self.tau) / root
-            psi[np.isnan(x)] = np.nan
-            return psi, height * np.exp(-0.5 * (x / width) ** 2)
+            return np.where(np.isnan(x), np.nan, psi), height * np.exp(-0.5 * (x / width) ** 2)
 
         return rows
 
@@ -500,11 +520,8 @@ class Quantile(Model):
         return replace(state, phi=(rules.QUANTILE_SCALE * local) ** 2)
 
     def typical_long(self, state: State) -> float:
-        """Return C for the rows on the rarer side: their scores are all of the length of the row.
-
-        Shares of rows that come near the clip say nothing about how many are beyond it.
-        """
-        return rules.QUANTILE_CLIP * self.jump * math.sqrt(len(state.theta))
+        """Return the length of the score of a typical row on the rarer side."""
+        return self.jump * math.sqrt(len(state.theta))
 
     @property
     def jump(self) -> float:
@@ -554,6 +571,7 @@ class Huber(Model):
     """Huber's loss, its corner at k released (or given) scales. ``psi = clip(x, -k, k)``."""
 
     k: float = 1.345
+    pass_shares: PassShares = rules.BENT
     given: float | None = None
     fixed: float = 0.0
     leverage: float = rules.LEVERAGE_BIAS_LOW
@@ -617,6 +635,7 @@ class Expectile(Model):
     """Expectile regression: ``psi = 2 |tau - 1{x < 0}| x``."""
 
     tau: float = 0.5
+    pass_shares: PassShares = rules.BENT
     leverage: float = rules.LEVERAGE_BIAS
     averages: bool = False
     weighted: bool = True
@@ -659,3 +678,20 @@ class Expectile(Model):
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the second moments of u: where few rows weigh most, none is longer."""
         return before.W
+
+
+class Traits(NamedTuple):
+    """Properties of a model that its expected inference depends on."""
+
+    leverage: float
+    averages: bool
+    bounded: bool
+    is_event: bool
+    can_be_rare: bool
+    jump: float
+    outcomes: tuple[float, float] | None
+
+    @classmethod
+    def of(cls, score: Model) -> Traits:
+        """Return the traits of a model."""
+        return cls(*(getattr(score, name) for name in cls._fields))

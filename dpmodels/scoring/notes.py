@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dpmodels import messages
 from dpmodels.after.inference import SETTLED
 from dpmodels.arrays import Array
+from dpmodels.formula.design import variables_of
 from dpmodels.records import Estimate
 from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import Coordinates, cached_on, constant_columns, unweighted
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from dpmodels.notes import Note
     from dpmodels.planning import Plan
     from dpmodels.scoring.clusters import ClusterRelease
+    from dpmodels.scoring.run import Fitting
 
 
 def no_ranges_note(names: Sequence[str]) -> Estimate:
@@ -225,8 +227,18 @@ def _points(variable: Any, ends: tuple[float, float] | None) -> Array:
     return np.array(points, dtype=float)
 
 
-def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicRows | None:
+def _without_ids(design: Design) -> tuple[Design, dict[str, Any]]:
+    """Return the design and its variables without the labels of clusters: public rows have each."""
     kinds = dict(design.kinds)
+    if design.ids is None or design.program is None:
+        return design, kinds
+    if design.ids not in variables_of(design):
+        del kinds[design.ids]
+    return replace(design, program=replace(design.program, ids=None)), kinds
+
+
+def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicRows | None:
+    design, kinds = _without_ids(design)
     if not kinds or any(not isinstance(v, Levels) and v.interval is None for v in kinds.values()):
         return None
 
@@ -254,29 +266,7 @@ def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicR
         return None
     numbers = [moves[n] for n, v in kinds.items() if not isinstance(v, Levels | Binary)]
     discrete = ~np.any([np.zeros(design.p, dtype=bool), *numbers], axis=0)
-    return PublicRows(
-        np.concatenate(rows), np.concatenate(moved), np.concatenate(group), discrete
-    )
-
-
-def reaching_events(
-    planned: PassPlan, seen: Array, state: State, score: Model, typical: float
-) -> PassPlan:
-    """Return the pass with a clip that scores of events at public rows (k, r), in u, rarely exceed.
-
-    ``typical``: the length of long scores. At most ``n/|w|^2`` events lie at a row x, each cut by
-    ``|w||psi| - C``: C is the least one at which none of these sums is above one
-    noise sd. A function of public rows and released numbers; noise is in proportion to C, so the
-    ledger stays as it is (:meth:`PassPlan.reaching`).
-    """
-    if not typical or planned.whole or not (score.is_event or planned.unimodal):
-        return planned
-    w = np.linalg.norm(seen @ state.W, axis=1)
-    length = w * score.rarer(seen @ state.theta) / math.sqrt(min(state.phi, 1.0))
-    noise = planned.noise.score / planned.clip
-    divisor = 1.0 + noise * w * w / planned.rows
-    reach = float(np.max(length / divisor, initial=0.0))
-    return planned if reach <= planned.clip else planned.clipped_at(reach)
+    return PublicRows(np.concatenate(rows), np.concatenate(moved), np.concatenate(group), discrete)
 
 
 def is_known(effect: Array, half: Array) -> Mask:
@@ -409,17 +399,17 @@ def separated(
 
 def few_events(
     design: Design, coordinates: Coordinates, state: State, theta: Array, score: Model, H: Array,
-    n: float, privacy: Array,
+    plan: PassPlan, privacy: Array,
 ) -> Mask:  # fmt: skip
     """Return a mask of columns of levels with fewer than ``MIN_EVENTS`` expected events.
 
     The last pass was evaluated at ``state`` and gave the fit ``theta``, both for u. H is the
     information per row, and ``privacy`` the covariance of the noise of the step, in w. At most
-    ``n/(w'H^-1 w)`` rows can be at a public row x, and the fit gives their expected number of
-    events. ``MIN_EVENTS_SDS`` noise sds of this number are subtracted, as noise can make up a few
-    events of many rows. For a level in a product with a numeric variable the value with the most
-    events counts. If the base level has too few, all columns of its factor and the constant are
-    flagged.
+    ``n/(w'H^-1 w)`` rows can be at a public row x, weighed as in H, and the fit gives their
+    expected number of events. ``MIN_EVENTS_SDS`` noise sds of this number are subtracted, as noise
+    can make up a few events of many rows. For a level in a product with a numeric variable the
+    value with the most events counts. If the base level has too few, all columns of its factor and
+    the constant are flagged.
     """
     rows, few = public_rows(design, coordinates.ends), np.zeros(design.p, dtype=bool)
     if rows is None:
@@ -430,7 +420,10 @@ def few_events(
     w = u @ state.W.T
     sd = noise_at(w, privacy)
     leverage = np.sum(w * np.linalg.solve(H, w.T).T, axis=1)
-    events = (each - rules.MIN_EVENTS_SDS * earlier * sd) * n / leverage
+    events = (each - rules.MIN_EVENTS_SDS * earlier * sd) * plan.rows / leverage
+    if plan.uncut:
+        longest = np.linalg.norm(w, axis=1) * score.farthest(state, before)
+        events *= np.maximum(longest / plan.clip, 1.0)
     for number in range(int(rows.group.max()) + 1):
         in_group = rows.group == number
         moved = rows.moved[in_group][0]
@@ -474,37 +467,35 @@ def settles(rows: Array, plan: PassPlan, state: State, score: Model) -> float | 
     return np.asarray(SETTLED * math.sqrt(state.phi) * np.minimum(plan.clip / length, score.corner))
 
 
-def too_long(step: Step, state: State, plan: PassPlan, before: PassPlan) -> bool:
+def too_long(step: Step, plan: PassPlan, before: PassPlan) -> bool:
     """Return whether a step is longer than the noise of its pass and of the one before explains.
 
     ``|d|^2 > STEP_OVER_NOISE phi (sd^2 + sd_before^2) |H^-1|_F^2``: of fits that have arrived the
     ratio is about 1.
     """
     inverse = np.linalg.inv(floored(step.H, step.floor, step.axes))
-    noise = sum((planned.noise.score / planned.rows) ** 2 for planned in (plan, before))
-    explained = state.phi * noise * float(np.sum(inverse * inverse))
+    noise = sum(planned.variance_of_score for planned in (plan, before))
+    explained = step.state.phi * noise * float(np.sum(inverse * inverse))
     return float(step.d @ step.d) > rules.STEP_OVER_NOISE * explained
 
 
-def moves_on(
-    seen: Array, score: Model, plans: Sequence[PassPlan], state: State, step: Step
-) -> bool:
-    """Return whether the step of the last pass of ``plans`` from ``state`` has not converged.
+def moves_on(fit: Fitting) -> bool:
+    """Return whether the last step is longer than noise explains: as a whole or at a public row.
 
-    It has not if it is longer than noise explains, at some public row (k, r) in u or as a whole.
-
-    **Privacy.** A function of released numbers and public rows: which pass comes next may depend
-    on it.
+    **Privacy.** It reads released numbers and public rows, so it may decide which pass comes next.
     """
-    plan = plans[-1]
-    if len(plans) > 1 and too_long(step, state, plan, plans[-2]):
+    plan, state, step = fit.plans[-1], fit.before, fit.last
+    if fit.public is None:
+        return False
+    if len(fit.plans) > 1 and too_long(step, plan, fit.plans[-2]):
         return True
-    rows = seen @ state.W
+    rows = fit.public @ state.W
     inverse = np.linalg.inv(floored(step.H, step.floor, step.axes))
     back = inverse @ step.d
-    size = state.phi * step.sd**2 + step.nu**2 / 2.0 * float(step.d @ step.d)
+    size = step.state.phi * step.sd**2 + step.nu**2 / 2.0 * float(step.d @ step.d)
     noise = size * inverse @ inverse + step.nu**2 / 2.0 * np.outer(back, back)
-    return bool(still_moving(rows, step.d, noise, settles(rows, plan, state, score)).any())
+    least = settles(rows, plan, replace(state, phi=step.state.phi), fit.model)
+    return bool(still_moving(rows, step.d, noise, least).any())
 
 
 def floored_short(inference: Inference) -> Array:

@@ -23,6 +23,7 @@ from dpmodels.sums.ask import Read
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
     from dpmodels.formula.design import Design
+    from dpmodels.scoring.models import Model, Traits
 
 #: Kinds of columns that vary wherever one looks; the others may be constant over parts of a table.
 _SPREAD = ("intercept", "numeric", "product")
@@ -46,10 +47,24 @@ def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
     return rules.MANY if p >= rules.COLUMNS else rules.TAME
 
 
-def released_count(counts: Array, sd: float) -> float | None:
-    """Return the number of units in a noisy histogram of all of them, or None if noise hides it."""
-    total = float(counts.sum())
-    return total if total > rules.SEEN_COUNT * sd * math.sqrt(len(counts)) else None
+def usable_count(
+    total: float, sd: float, n: float, relation: str, default: float | None = None
+) -> float:
+    """Return the released number of usable units.
+
+    It is ``default`` (n, or its guess, unless given) if noise hides the count. It is n, if n is
+    public, if noise hides that some units are not usable.
+    """
+    if total <= rules.SEEN_COUNT * sd:
+        return n if default is None else default
+    return n if relation == "replace" and total > n - rules.SEEN_COUNT * sd else total
+
+
+def count_of(
+    counts: Array, sd: float, n: float, relation: str, default: float | None = None
+) -> float:
+    """Return :func:`usable_count` of a noisy histogram of all units; ``sd``: noise of a bin."""
+    return usable_count(float(counts.sum()), sd * math.sqrt(len(counts)), n, relation, default)
 
 
 @dataclass(frozen=True)
@@ -65,7 +80,6 @@ class Noise:
     ordinary: float = 0.0
     scale: float = 0.0
     count: float = 0.0
-    far: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -96,12 +110,11 @@ class PassPlan:
     whole: bool = False
     people: bool = False  # The unit is a person: sums are of people, and ``rows`` counts them
     policy: ClipPolicy = rules.TAME  # Clipping and weighting of rows
-    # Whether C is set by the length of typical long scores; scores near C then show no tail.
-    plain: bool = False
-    # Whether most long scores have one length, that of rare events, and C is beyond it.
-    unimodal: bool = False
+    # Whether rows are weighed before their response is seen, so that no score is longer than C.
+    uncut: bool = False
+    # Whether most long scores have one length, that of rare events, and C is not below it.
+    rare: bool = False
     strength: float = 1.0  # mu n, mu of all passes, n of the rows that this one reads
-    mu_far: float = 0.0  # mu of the directions of scores beyond C, 0 if they are not released
     scale_cut: float = 0.0  # Largest squared score in the sum that estimates the scale
     # Mean squared noise of a matrix over the value from the sd of its spectral norm.
     energy: float = 1.0
@@ -110,14 +123,53 @@ class PassPlan:
     of_weights: bool = False
 
     @property
-    def count(self) -> float:
-        """Noise sd of a bin of lengths, or of the sum of two bins of a signed histogram."""
-        return self.noise.count * (math.sqrt(2.0) if self.policy.signed else 1.0)
+    def two_clips(self) -> bool:
+        """Whether scores are released cut at C and at 2 C (``scoring/theory.md``, 2.8)."""
+        passes = self.policy.two_clips
+        return not self.uncut and (passes == "all" or (self.last and passes == "last"))
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of a released score."""
+        return 1 + (1 + self.policy.by_leverage if self.two_clips else 0)
+
+    @property
+    def clip_of_weights(self) -> float:
+        """C if rows are weighed so that no score is cut, else 0."""
+        return self.clip if self.uncut else 0.0
+
+    @property
+    def variance_of_score(self) -> float:
+        """Variance of the mean score along a direction in w, over phi, by noise and by rows."""
+        return (self.noise.score / self.rows) ** 2 + 1.0 / self.rows
 
     def of_rows(self, rows: float) -> PassPlan:
         """Return the pass with a released number of rows in place of the guess."""
         part = self.tail_rows / self.rows
         return replace(self, rows=rows, tail_rows=rows * part)
+
+    def of_part(self, part: float) -> PassPlan:
+        """Return the pass with this part of its rows: clip and radii follow it, as they follow n.
+
+        Noise is in proportion to them, so the ledger stays as it is, as in :meth:`within`.
+        """
+        if part >= 1.0:
+            return self
+        least = rules.MIN_NARROW_RADIUS if self.policy.narrow else rules.MIN_RADIUS
+        R2, J2 = self.information**2, self.meat**2
+        H = min(1.0, max(least * self.p / R2, part**rules.INFORMATION_POWER))
+        J = min(1.0, max(rules.MIN_RADIUS * self.p / J2, math.sqrt(part))) if J2 else 1.0
+        low = self.policy.clip * math.sqrt(self.p) / self.clip
+        C = min(1.0, max(low, part**rules.CLIP_POWER))
+        noise = replace(
+            self.noise, information=self.noise.information * H, score=self.noise.score * C,
+            meat=self.noise.meat * J,
+        )  # fmt: skip
+        smaller = replace(
+            self, information=self.information * math.sqrt(H), clip=self.clip * C,
+            meat=self.meat * math.sqrt(J), noise=noise,
+        )  # fmt: skip
+        return smaller.of_rows(self.rows * part)
 
     def within(self, row: float, score: float) -> PassPlan:
         """Return the pass with radii that rows and scores in the declared ranges can reach.
@@ -137,29 +189,33 @@ class PassPlan:
         )
         return replace(self, information=R, clip=C, noise=noise, whole=score <= C)
 
-    def reaching(self, length: float, *, bounded: bool) -> PassPlan:
-        """Return the pass with a clip that typical long scores do not reach.
+    def suited(self, longest: float, score: Model | Traits, last: PassPlan) -> PassPlan:
+        """Return the pass with a clip for L, the ``longest`` score that a typical row can have.
 
-        Their ``length`` (of rare events or counts) is by released numbers. ``bounded`` residuals:
-        long scores are of long rows, so C may be smaller than by the rule. Noise is in proportion
-        to C, so the ledger stays as it is, as in :meth:`within`.
+        Rows of a bounded response are weighed before it is seen, with ``C = max(L, min(.8 C, 1.2
+        sqrt(n)/q))``; the second C, n and q, the noise sd of the sum of scores over C, are those of
+        the ``last`` pass. A shorter C has less noise, but moves the target of a model that is not
+        exact (``method.md``, 5.11). Else a second clip tells what the first took in the last pass,
+        and C is a part of the rule's. Noise is in proportion to C, so the ledger stays as it is, as
+        in :meth:`within`.
         """
-        if length > rules.HUMP_PART * self.clip:
-            return self.clipped_at(length)
-        if not bounded:
-            return self
-        return self.clipped_at(max(length, rules.MIN_CLIP_OF_BOUNDED * self.clip), unimodal=False)
-
-    def clipped_at(self, clip: float, *, unimodal: bool = True) -> PassPlan:
-        """Return the pass with scores cut at ``clip``; noise is in proportion to it."""
-        scale = clip / self.clip
-        noise = replace(self.noise, score=self.noise.score * scale)
-        return replace(self, clip=clip, noise=noise, plain=True, unimodal=unimodal)
+        rare = rules.RARE_CLIP * longest > rules.HUMP_PART * self.clip
+        weighs = score.outcomes is not None and (rare or score.bounded)
+        clip = rules.FIRST_CLIP * self.clip if self.two_clips else self.clip
+        if weighs:
+            noise = last.noise.score / last.clip / math.sqrt(last.rows)  # over a sampling error
+            clip = max(longest, min(rules.UNCUT_CLIP * last.clip, rules.UNCUT_NOISE / noise))
+        return replace(
+            self, clip=clip, noise=replace(self.noise, score=self.noise.score * clip / self.clip),
+            uncut=weighs, weighted=self.weighted or weighs, rare=rare,
+        )  # fmt: skip
 
 
 def passes_of(pass_shares: PassShares, mu: float, n: int, p: int) -> tuple[float, ...]:
     """Return the shares of mu^2 of the start and the passes, for units that are rows."""
-    if p < rules.COLUMNS or pass_shares not in (rules.LINEAR, rules.OPENED, rules.BOUNDED):
+    if p < rules.COLUMNS or pass_shares not in (
+        rules.LINEAR, rules.BENT, rules.OPENED, rules.BOUNDED
+    ):
         return pass_shares.passes
     return (
         rules.MANY_COLUMNS if columns_noise(mu, n, p) > rules.WIDE_NOISE else rules.STRONG_COLUMNS
@@ -200,9 +256,6 @@ def plan_pass(
         share = {name: factor * part for name, part in share.items()}
         share["scale"] = rules.SCALE_SHARE_OF_WEIGHTS
     mu_pass = mu * math.sqrt(pass_shares.passes[k])
-    far = rules.FAR_SHARE if last and policy.far and mu * n > rules.FAR_FROM else 0.0
-    share = {name: (1.0 - far) * part for name, part in share.items()}
-    mu_far = mu_pass * math.sqrt(far)
     gram_l2 = sensitivity(Gram(Ball(p)), relation, "l2")
     twice = sensitivity(Sum(Ball(p)), relation, "l2")
     # In separate releases of these shares the noise sds would be reach / (mu sqrt(share)); the
@@ -242,12 +295,11 @@ def plan_pass(
         ordinary=gram_l2 * L2 / effective_mu["ordinary"] if L2 else 0.0,
         scale=cut * p / mu_scale if mu_scale else 0.0,
         count=one_bin / mu_histogram if mu_histogram else 0.0,
-        far=twice / mu_far if mu_far else 0.0,
     )
     return PassPlan(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
         math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted,
-        policy=policy, strength=mu * n, mu_far=mu_far, scale_cut=cut * p,
+        policy=policy, strength=mu * n, scale_cut=cut * p,
         of_weights=of_weights,
     )  # fmt: skip
 
@@ -287,17 +339,17 @@ def noise_ratio(mu: float, p: int, n: int) -> float:
     return math.sqrt(8.0) * math.sqrt(2.0 * p) / (mu * n)
 
 
-def pilot_share(x: float) -> int:
+def pilot_share(x: float, n: int) -> int:
     """Return k: a pass between the first and the last reads each row with probability 1/k."""
-    return power_of_two(min(rules.PILOT_NOISE / x, rules.PILOT_COINS))
+    return power_of_two(min(rules.PILOT_NOISE / x, rules.PILOT_COINS, n / rules.PILOT_ROWS))
 
 
-def first_share(x: float) -> int:
+def first_share(x: float, n: int) -> int:
     """Return k: the first of two stages reads each row with probability 1/k.
 
     ``models/linear/theory.md``, 3.2.
     """
-    return power_of_two(min(rules.FIRST_NOISE / x, rules.PILOT_COINS))
+    return power_of_two(min(rules.FIRST_NOISE / x, rules.PILOT_COINS, n / rules.PILOT_ROWS))
 
 
 def pilot_windows(design: Design, n: int, x: float) -> Windows:

@@ -14,6 +14,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
+
+# bins of score lengths, which the clip set of a pass has too
+from dpmodels.core.parallel import AT_CLIP as AT_CLIP
+from dpmodels.core.parallel import BINS as BINS
+from dpmodels.core.parallel import EXPONENT_BIAS as EXPONENT_BIAS
+from dpmodels.core.parallel import MANTISSA_BITS as MANTISSA_BITS
+from dpmodels.core.parallel import ROW_FACTOR_MAX as ROW_FACTOR_MAX
 
 # -- Kinds of models over rows, chosen by public numbers
 
@@ -36,30 +44,23 @@ class ClipPolicy:
     # The released information is shrunk towards its mean eigenvalue by the part of its spread that
     # noise explains. The last step loses a part of its noise.
     shrinks: bool = False
-    signed: bool = False  # The histogram of lengths is by the sign of the score
     narrow: bool = False  # The radius of the information follows its noise
     #: Smallest clip C, divided by sqrt p. A shorter clip has less noise and more bias. [N 7]
     clip: float = 1.5
     #: Smallest R_L^2, divided by p. Rows within R_L count as ordinary. [A 6]
     ordinary: float = 2.0
-    far: bool = False  # Whether the directions of scores beyond C are released if mu n is large
-
-    @property
-    def damps(self) -> bool:
-        """Whether a last step loses a part of what noise explains.
-
-        So do least squares, which are the models with ``far``, and models that shrink.
-        """
-        return self.far or self.shrinks
+    # Passes that release scores cut at C and at 2 C (theory 2.8). Early passes of least squares do
+    # not decide where it ends.
+    two_clips: Literal["all", "last", "none"] = "all"
 
 
 #: Clip policy for bounded scores (quantiles, Huber) with few columns. [A 19]
 TAME = ClipPolicy()
 #: Clip policy for least squares with few columns. [A 1]
-LEAST_SQUARES = ClipPolicy(far=True)
+LEAST_SQUARES = ClipPolicy(two_clips="last")
 #: Clip policy for least squares with many columns. [N 6]
 WIDE_LEAST_SQUARES = ClipPolicy(
-    by_leverage=True, shrinks=True, signed=True, narrow=True, clip=1.0, ordinary=1.5, far=True
+    by_leverage=True, shrinks=True, narrow=True, clip=1.0, ordinary=1.5, two_clips="last"
 )
 #: Clip policy for models of a mean with few columns. [A 18]
 FEW = ClipPolicy(by_leverage=True)
@@ -67,7 +68,7 @@ FEW = ClipPolicy(by_leverage=True)
 MANY = ClipPolicy(by_leverage=True, shrinks=True)
 #: Clip policy for fits by person: H is shrunk towards the identity in the coordinates of the pass,
 #: which the pass before made round. [N 51]
-UNITS_POLICY = ClipPolicy(shrinks=True)
+UNITS_POLICY = ClipPolicy(shrinks=True, two_clips="none")
 
 
 # -- Shares of the passes over rows
@@ -111,6 +112,8 @@ STRONG_COLUMNS = (0.15, 0.07, 0.13, 0.65)
 #: Shares for models of a residual with many columns, where the noise of the early passes decides
 #: the error. [N 7]
 MANY_COLUMNS = (0.18, 0.06, 0.09, 0.15, 0.52)
+#: Shares for losses of a residual whose information depends on the fit. [N 75]
+BENT = PassShares(STRONG_COLUMNS)
 #: Shares for models of a mean (events, counts). [A 21]
 MEANS = PassShares((0.12, 0.08, 0.10, 0.15, 0.55))
 #: Shares for models with a bounded score. Their density gives the scale, so no scale is released.
@@ -124,10 +127,12 @@ MIN_LAST_PASS_SHARE = 0.2
 MAX_EARLY_PASSES = 6
 #: Name of the step that pays for the last pass and for extra passes. [name]
 RESERVE = "passes from the reserve"
-#: Share, within the last pass, of the directions of scores longer than C. [N 23]
-FAR_SHARE = 0.15
-#: Value of mu n from which on these directions are released. Below it, noise hides them. [N 23]
-FAR_FROM = 8000.0
+#: C over the rule's in passes with two clips: the second tells what the first took. [N 79]
+FIRST_CLIP = 0.7071
+#: Excess of scores over 2 C, over their excess from C to 2 C. [N 79]
+BEYOND_SECOND = 1.5
+#: The same of an exponential tail, with C of 1.25 of its scales. [exact]
+OF_LIGHT_TAIL = 0.4
 #: Share of the fit statistics, if they are requested. [tried]
 STATISTICS_SHARE = 0.10
 #: Name of the step that releases the fit statistics. [name]
@@ -142,9 +147,6 @@ CLIP_FACTOR = 0.36
 CLIP_POWER = 0.45
 #: Typical long scores longer than this part of C form a hump. C then follows their length. [A 34]
 HUMP_PART = 0.65
-#: Largest factor by which a row is multiplied in its score, over C. Scores of rows shorter than 1/4
-#: are therefore clipped earlier. [P 2.1]
-ROW_FACTOR_MAX = 4.0
 #: Smallest R^2 of information and meat, divided by p. [tried]
 MIN_RADIUS = 4.0
 #: Factor of x^.7 in R_H^2/p, where x = mu n/p of this sum. Clipping the information leaves a part
@@ -170,8 +172,10 @@ SCALE_SHARE_OF_WEIGHTS = 0.10
 #: If rows have weights, the radius of the meat grows up to C while its noise is at most this part
 #: of the meat. [N 16]
 MEAT_NOISE = 0.10
-#: Smallest C, over that of the rule, if residuals are bounded and events are not rare. [A 35]
-MIN_CLIP_OF_BOUNDED = 0.8
+#: Where rows are weighed before their response is seen, C over that of the rule. [A 35]
+UNCUT_CLIP = 0.8
+#: There C is no longer than one whose noise is this part of a sampling error. [N 78]
+UNCUT_NOISE = 1.2
 #: Noise sds above zero from which on a released number of rows replaces the guess (n private).
 #: [tried]
 SEEN_COUNT = 4.0
@@ -190,14 +194,6 @@ OCTAVES = 96
 OCTAVE_ZERO = 64
 #: Number of bins, one per half octave, of distances from a centre. [size]
 DISTANCE_OCTAVES = 24
-#: Number of bins of ``|s|/C``, one per half octave. The first and the last are open. [size]
-BINS = 14
-#: Index of the bin that begins at C. [size]
-AT_CLIP = 9
-#: Bits of the mantissa of a float64. [exact]
-MANTISSA_BITS = 52
-#: Bias of the exponent of a float64. [exact]
-EXPONENT_BIAS = 1023
 #: Scores of the rows of a person are rounded to multiples of this before they are summed as
 #: integers. [P 8.1]
 GRAIN = 2.0**-34
@@ -219,6 +215,8 @@ MIN_NARROWED_EIGENVALUE = 1e-4
 #: A column is a combination of the columns before it if they leave at most this part of its square.
 #: [tried]
 DEPENDENT_PART = 1e-8
+#: Residual of a column by rounding alone, over its length. [exact]
+ROUNDING_PART = 1e-11
 #: Shares of the two histograms of numbers (values, then distances). [tried]
 NUMBER_SHARES = (0.02, 0.03)
 #: Smallest part of the distances that must lie in the tail that determines a scale. [tried]
@@ -262,9 +260,9 @@ EQUAL_EIGENVALUES = 1e-9
 #: Largest squared radius of the ball of a start with measured scales, divided by p + 1, if mu n is
 #: small. [A 13]
 START_RADIUS_MAX = 2.0
-#: The same if mu n is large. [A 13]
+#: The same if mu n is large; between both it is in proportion to mu n. [A 13]
 START_RADIUS_MAX_STRONG = 4.0
-#: Value of mu n from which on it counts as large here. [A 13]
+#: Value of mu n from which on this radius grows. [A 13]
 START_STRONG = 2_000.0
 #: Largest distance, on the link scale, of public rows from the mean row in a start for events or
 #: counts. [N 14]
@@ -275,6 +273,10 @@ MIN_BALL_MASS = 0.1
 EVENT_MEAN = (0.01, 0.99)
 #: Smallest share of the rarer outcome that is computed from a released mean. [N 35]
 MIN_EVENT_SHARE = 1e-3
+#: A dispersion below this is not one of counts. [N 77]
+AMOUNTS_VARY = 0.2
+#: Constant added to amounts before a logarithm, over the largest value of the range. [N 77]
+AMOUNT_PART = 1e-3
 #: Bounds of the dispersion alpha of the negative binomial. [tried]
 ALPHA = (1e-3, 20.0)
 
@@ -286,6 +288,9 @@ FLOOR_NOISE = 0.7
 FLOOR = 0.05
 #: Smallest part of the noise variance that remains after shrinkage. [A 25]
 MIN_NOISE_LEFT = 0.05
+#: Scores that have changed their sign show an information above H only beyond this number of noise
+#: sds. [N 75]
+OVERSHOT_SDS = 1.0
 #: The last step loses this part of the share of its square that noise explains. [N 5]
 DAMPING = 0.5
 #: Longest early step in a model of a residual, in residual sds. [tried]
@@ -314,44 +319,18 @@ KERNEL_WIDTH = 0.35
 
 # -- Excess over the clip (method 4)
 
-#: (slopes, bends) of the log of counts over half octaves, as arguments of ``np.linspace``: tails
-#: whose counts fall. [tried]
-FALLING_TAILS = ((-1.6, 0.7, 47), (0.0, 0.6, 13))
-#: The same if most long scores have one length: counts rise up to it and fall quickly after it. [A
-#: 26]
-ONE_LENGTH_TAILS = ((-1.6, 3.0, 47), (0.2, 2.0, 13))
-#: The same if C may lie in the bulk of the scores: counts of normal scores fall ever faster.
-#: [tried]
+#: (slopes, bends) of the log of counts over half octaves, as arguments of ``np.linspace``. C may
+#: lie in the bulk of the scores, and counts of normal scores fall ever faster. [tried]
 BULK_TAILS = ((-1.6, 3.0, 47), (0.0, 2.0, 21))
-#: A bin counts in full from this number of its errors above the fitted curve. [A 16]
-TAIL_BIN_SDS = 2.5
-#: The same in fits by person, whose half octaves are many and extend far. [N 48]
-TAIL_BIN_SDS_OF_PEOPLE = 4.0
-#: If rows have weights, this number of errors of a count may hide scores longer than C. [N 16]
-UNSEEN_TAIL_SDS = 1.1
-#: The number of these hidden scores is at most this part of the rows within two octaves below C. [N
-#: 16]
-UNSEEN_TAIL_PART = 0.12
-#: This part of the excess is even in sign but is counted as if of one sign. [N 26]
-EVEN_PART = 0.75
-#: Value of mu n up to which EVEN_PART applies in full. Above it falls in proportion to 1/(mu n). [N
-#: 26]
-EVEN_STRONG = 400.0
-#: A row whose score is just longer than C may have changed the sum by this part of C. [A 15]
-MOVED_PART = 0.35
-#: Bounds of the ratio of the counts of neighbouring bins. [A 15]
-NEIGHBOUR_RATIOS = (0.1, 0.7)
-#: Probability that noise alone looks like scores longer than C, over all directions together. [N
-#: 23]
-FAR_CHANCE = 0.01
-#: The same probability over all groups. [N 24]
-GROUP_CHANCE = 0.1
-#: Bounds of the mean excess of a clipped score over C, in units of C. [tried]
-MEAN_EXCESS = (0.25, 2.0)
-#: This number of noise sds of the long scores of a group is not counted. [N 24]
-GROUP_NOISE_SDS = 2.0
-#: Assumed excess of each of the other long scores of the group, in units of C. [tried]
-GROUP_EXCESS = 0.5
+#: A bin counts in full from this number of its errors above the fitted curve. [N 48]
+TAIL_BIN_SDS = 4.0
+#: A bin of rows counts, or two neighbours, from this number of noise sds on. [N 80]
+SEEN_BIN_SDS = 2.0
+#: Largest a-priori sd of what clips take, as a part of the rows. Where noise is larger than that,
+#: nearly nothing of it is given back. [N 79]
+MOST_TAKEN = 0.02
+#: Part of the excess beyond 2 C, over the root of the rank, that may point in one direction. [N 79]
+FAR_ONE_WAY = 0.5
 #: Runs of three bins count as clear if they exceed this number of noise sds. [tried]
 CLEAR_SDS = 9.0
 #: Bins next to clear ones count as clear if they exceed this number of noise sds. [tried]
@@ -383,10 +362,7 @@ UNRESOLVED_VALUE_SHRUNK = 0.2
 UNEXPLAINED_STEP = 2.0
 #: If the public noise of the information exceeds this, no coefficient of a model that shrinks H is
 #: tested. [A 29]
-SIGNAL_IS_NOISE = 3.0
-#: Before a coefficient is named for leverage, this number of noise sds is added to its ordinary
-#: information. [tried]
-NAMED_SDS = 2.0
+SIGNAL_IS_NOISE = 1.5
 #: A coefficient with this part of its variance in unresolved directions is not determined. [tried]
 UNRESOLVED_PART = 0.5
 #: If H was shrunk, a coefficient with less information than this is not determined. [A 29]
@@ -397,20 +373,21 @@ MIN_INFORMATION_SDS = 4.0
 LEVERAGE_BIAS = 4.0
 #: Factor c for families, Huber and fits by person. Quantiles have 0. [tried]
 LEVERAGE_BIAS_LOW = 1.0
-#: If the residual variance of the start exceeds that of the last scores by this factor, long
-#: responses may have been clipped. [N 22]
+#: Largest factor of sampling variances by the residual variance of the start. [N 22]
 START_SPREAD = 12.0
-#: The start must also have measured at least this ratio. [N 21]
-START_SPREAD_SEEN = 3.0
-#: The same limit in fits by person, where the spread is that of the released distribution of the
+#: Limit of a note in fits by person, where the spread is that of the released distribution of the
 #: response. [N 56]
 RESPONSE_SPREAD_OF_UNITS = 25.0
 #: Smallest sampling error, over the error by the residual variance of the start. [N 22]
 MIN_ERROR_PART = 0.9
-#: Clipped scores of a group are noted if they may move a coefficient by more than this part of its
-#: half width. [N 24]
-GROUP_MOVE = 0.5
-#: A fit by person has not converged if its last step exceeds this number of noise sds. [N 55]
+#: Half the range of a response, in residual sds, from which rows that noise hides could decide a
+#: slope of least squares. [N 79]
+HIDING_SDS = 20.0
+#: Clipped scores are noted if they move a coefficient by more than this part of its half width. [N
+#: 79]
+MUCH_MOVED = 0.5
+#: A fit whose information depends on it has not converged if its last step exceeds this number of
+#: noise sds. [N 55]
 UNCONVERGED_SDS = 5.0
 #: Smallest effect of separated events, over its half width. [tried]
 SEPARATED_EFFECT = 0.5
@@ -447,8 +424,6 @@ PUBLIC_END_SDS = 3.0
 RARE_MEAN = 1.0
 #: C over the typical score length of rare events, rare counts and second values. [N 34]
 RARE_CLIP = 1.75
-#: C over the score length of the rarer side of a quantile. [N 60]
-QUANTILE_CLIP = 1.5
 #: Smallest expected number of events (or total count) of a level that is tested. [N 38]
 MIN_EVENTS = 25.0
 #: This number of noise sds of the expected events is subtracted from that limit. [N 38]
@@ -492,6 +467,9 @@ FIRST_NOISE = 1e-4
 PILOT_EVERY = (32, 4)
 #: Largest k if rows are chosen by coins. With a larger k the coins cost more than the rows. [tried]
 PILOT_COINS = 8
+#: Coins choose at least this number of rows. With fewer the error of the sample, not the noise,
+#: decides where a last step begins. [N 76]
+PILOT_ROWS = 50_000
 #: Smallest number of places of the table that are read: in general, and if columns may be local.
 #: [tried]
 PILOT_PLACES = (8, 16)

@@ -11,22 +11,23 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.core.parallel import Released
 from dpmodels.planning import expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring import rules
-from dpmodels.scoring.cells import Deviance
 from dpmodels.scoring.coordinates import Coordinates, of_short_rows, public_coordinates
+from dpmodels.scoring.deviance import Deviance
 from dpmodels.scoring.models import Model, Start, State, floored, roots
-from dpmodels.scoring.pass_plan import PassPlan, Pilot, released_count
-from dpmodels.scoring.passes import Centre, PassSums, Released, affine_of, ask_pass
+from dpmodels.scoring.pass_plan import PassPlan, Pilot, count_of
+from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.step import Step
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from dpmodels.scoring.expected import Expectation, ScoreLengths
     from dpmodels.scoring.scales import ScalePlan, WeightPlan
     from dpmodels.scoring.usable import Look
-    from dpmodels.sums.ask import Ask, Pass, Read
+    from dpmodels.sums.ask import Ask, Read
 
 
 @dataclass(frozen=True)
@@ -79,16 +80,11 @@ class ScoringPlan:
     chains: tuple[Chain, ...]
     closing: Closing | None  # Release after the passes
 
+    # Released part of the units that are usable, or 1 (:func:`pass_plan.usable_count`)
+    usable: float = field(default=1.0, kw_only=True)
+
     # Besides: ``noise``, public, of the last information over its size; the ``forecast`` for
     # coefficients; ``readings`` of the rows before the fit closes.
-
-    def sequence(self, fits: Callable[[], Sequence[Fitting]]) -> Iterator[Any]:
-        """Yield the plan of each pass; ``fits`` returns the models after the pass before."""
-        raise NotImplementedError
-
-    def remarks(self, release: ScoringRelease) -> Mapping[str, str]:
-        """Return remarks on the steps as they were carried out, for the ledger."""
-        return {}
 
     def expected(self, lengths: ScoreLengths, few: float, *, stops: bool) -> Expectation:
         """Return the expected inference of a coefficient.
@@ -141,7 +137,7 @@ class Fitting:
     turn: Array | None = None
     # The last step is longer than noise explains, and no shorter than the one before.
     on_its_way: bool = False
-    # Released count of units over the guess that passes are planned with. 1 where n is public.
+    # Released count of usable units over n, or over its guess where it is private.
     counted: float = 1.0
 
     @property
@@ -149,15 +145,19 @@ class Fitting:
         """Row-level model, or None if the model is of complete units."""
         return self.model if isinstance(self.model, Model) else getattr(self.model, "score", None)
 
-    def recounted(self, counts: Array | None, sd: float, plan: PassPlan) -> Fitting:
+    def recounted(self, counts: Array | None, sd: float, n: float, relation: str) -> Fitting:
         """Return the fit with the released count of units, the sum of a histogram of all of them.
 
-        ``sd``: noise of a bin. The fit is unchanged if n is public, or if noise hides the count.
+        ``sd``: noise of a bin; ``n``: the number of units, or its guess. The fit is unchanged if
+        noise hides the count.
         """
-        if counts is None or plan.relation == "replace":
+        if counts is None:
             return self
-        total = released_count(counts, sd)
-        return self if total is None else replace(self, counted=total / plan.rows)
+        part = count_of(counts, sd, n, relation, n * self.counted) / n
+        earlier = self.state.earlier
+        if earlier is not None:  # of rows of the count before
+            earlier = earlier.times(self.counted / part)
+        return replace(self, counted=part, state=replace(self.state, earlier=earlier))
 
     def after(
         self, plan: PassPlan, released: Released, before: State, step: Step, **changed: Any
@@ -169,24 +169,14 @@ class Fitting:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Aimed:
-    """Next pass of one model, as public and released numbers determine it."""
-
-    plan: PassPlan
-    over: Pass  # Pass over the rows, of one or several models
-    pick: Callable[[Any], PassSums]  # The sums of this model among those of the pass
-    take: Callable[[Released], Fitting]  # Updates the model from the released sums
-
-
 class ScoringEngine(ABC):
     """Plan and release a scoring fit, over rows or over units.
 
-    Everything but :meth:`locate`, :meth:`begin` and :meth:`aim` is public.
+    All of it is public. Releases are in :mod:`dpmodels.scoring.program` and
+    :mod:`dpmodels.scoring.units`.
     """
 
     before: ClassVar[tuple[str, ...]]  # Names in ``split=`` of the shares before the passes
-    together: ClassVar[bool]  # Whether models under one charge share readings and start
 
     @abstractmethod
     def schedule(
@@ -198,6 +188,10 @@ class ScoringEngine(ABC):
     def plan(self, detail: ScoredDetail, rank: int, relation: str, design: Design) -> ScoringPlan:
         """Return the plan of the passes for a design of this rank."""
 
+    def followed(self, detail: ScoredDetail, scoring: Any, usable: float) -> Any:
+        """Return the plan of the passes for a released part of the units that is usable."""
+        return replace(scoring, usable=usable)
+
     @abstractmethod
     def shown(
         self, detail: ScoredDetail, scoring: Any
@@ -207,27 +201,6 @@ class ScoringEngine(ABC):
     @abstractmethod
     def advice(self, scoring: Any) -> tuple[str, ...]:
         """Return warnings of a model that its budget does not carry."""
-
-    @abstractmethod
-    def locate(
-        self, detail: ScoredDetail, scoring: Any, coordinates: Coordinates, design: Design,
-        ask: Ask,
-    ) -> tuple[Coordinates, tuple[Any, ...]]:  # fmt: skip
-        """Release centres of numbers; return coordinates about them, with the releases."""
-
-    @abstractmethod
-    def begin(
-        self, plan: Any, chains: tuple[Chain, ...], coordinates: Coordinates,
-        spreads: tuple[Any, ...], design: Design, ask: Ask,
-    ) -> list[Fitting]:  # fmt: skip
-        """Return the models before their first pass."""
-
-    @abstractmethod
-    def aim(
-        self, plan: Any, k: int, planned: Any, fits: Sequence[Fitting], coordinates: Coordinates,
-        design: Design, ask: Ask,
-    ) -> tuple[list[Aimed], Read]:  # fmt: skip
-        """Return pass k of each model as the plan has it, and which rows it reads."""
 
     @abstractmethod
     def scorers(
@@ -317,8 +290,10 @@ class Closing:
         """Return the step."""
         return LedgerStep(self.name, Gaussian(mu * math.sqrt(self.share)), share=self.share)
 
-    def conclude(self, release: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
-        """Return released statistics of the fit."""
+    def conclude(
+        self, release: ScoringRelease, design: Design
+    ) -> Generator[Any, Any, dict[str, float]]:
+        """Release statistics of the fit, and return them."""
         raise NotImplementedError
 
 
@@ -329,7 +304,9 @@ class FitStatistics(Closing):
     name: ClassVar[str] = rules.STATISTICS_STEP
     share: ClassVar[float] = rules.STATISTICS_SHARE
 
-    def conclude(self, release: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
+    def conclude(
+        self, release: ScoringRelease, design: Design
+    ) -> Generator[Any, Any, dict[str, float]]:
         """Release the statistics; the deviance allows for its clip by released score lengths."""
         first, c = release.fits[0], release.coordinates
         score, last, bins = first.score, first.plans[-1], first.released[-1].bins
@@ -339,7 +316,7 @@ class FitStatistics(Closing):
             score.family, score.link, first.state.nuisance, first.state.phi, centre,
             design.response.interval,
         )  # fmt: skip
-        statistics = deviance.release(design, affine_of(centre, 1.0), ask, people=last.people)
+        statistics = yield from deviance.ask(design, people=last.people)
         cut = 0.0 if bins is None else deviance.cut(statistics, bins, last, first.before.phi)
         return deviance.report(statistics, len(first.state.theta), cut=cut, people=last.people)
 
@@ -405,14 +382,12 @@ class ScoredDetail:
         return out
 
 
-def centre_of(
-    score: Model, state: State, coordinates: Coordinates, design: Design
-) -> Centre:
+def centre_of(score: Model, state: State, coordinates: Coordinates, design: Design) -> Centre:
     """Return the centre at which pass k of a model of rows is evaluated."""
     return Centre(
         coordinates.unit, coordinates.W0, state.theta, state.W, state.phi,
         score.evaluate(state), score.of_residual, design.auxiliary_place("offset"),
-        design.auxiliary_place("weights"), coordinates.mean_weight,
+        design.auxiliary_place("weights"), coordinates.mean_weight, score.outcomes,
     )  # fmt: skip
 
 
@@ -448,7 +423,7 @@ class ScoringRelease:
             for k, sums in enumerate(fit.released, 1):
                 out[step(f"information {k}")] = sums.information
                 out[step(f"scores {k}")] = sums.score
-            parts = {name: getattr(last, name) for name in ("meat", "ordinary", "bins", "far")}
+            parts = {name: getattr(last, name) for name in ("meat", "ordinary", "bins", "taken")}
             out |= {step(name): part for name, part in parts.items() if part is not None}
             if fit.lengths:
                 out[step("lengths")] = fit.lengths[-1].counts
@@ -456,29 +431,3 @@ class ScoringRelease:
             for fit, J in zip(self.fits, self.clusters.products, strict=True):
                 out[fit.chain.step("cluster scores")] = J
         return out
-
-
-def release_scoring(
-    plan: ScoringPlan, coordinates: Coordinates, design: Design, ask: Ask,
-    spreads: tuple[Any, ...] = (),
-) -> ScoringRelease:  # fmt: skip
-    """Release the start and the passes of all models: the one loop of a fit by scoring.
-
-    ``spreads``: released centres (:attr:`ScoringEngine.locate`).
-
-    Privacy
-    -------
-    The steps of the plan. Every pass is evaluated at released numbers only.
-    """
-    engine = plan.engine
-    fits: list[Fitting] = []
-    for chains in (plan.chains,) if engine.together else ((chain,) for chain in plan.chains):
-        current = engine.begin(plan, chains, coordinates, spreads, design, ask)
-        for k, planned in enumerate(plan.sequence(lambda: current), 1):  # noqa: B023
-            aimed, read = engine.aim(plan, k, planned, current, coordinates, design, ask)
-            current = [
-                to.take(ask_pass(ask, to.plan, to.over, to.pick, fit.chain.step(k), plan.p, read))
-                for fit, to in zip(current, aimed, strict=True)
-            ]
-        fits += current
-    return ScoringRelease(coordinates, tuple(fits))

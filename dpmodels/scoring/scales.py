@@ -7,16 +7,17 @@ information (``method.md``, 3.1, 3.3 and 8.3).
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.core.release import Release
+from dpmodels.core.rows import Rows, clip, where
+from dpmodels.core.sets import Bins
 from dpmodels.formula.build import build_design
 from dpmodels.formula.design import variables_of
 from dpmodels.privacy.mechanisms import Gaussian, Step
@@ -25,9 +26,8 @@ from dpmodels.proof.sets import OneHot
 from dpmodels.proof.statistics import Stack, Sum
 from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import Coordinates, most_root, narrowed
-from dpmodels.scoring.pass_plan import power_of_two, released_count
-from dpmodels.sources.summed import Integers
-from dpmodels.sums.ask import ALL, Added, Ask, Counts, Query, Read, Sums, first_array
+from dpmodels.scoring.pass_plan import count_of, power_of_two
+from dpmodels.sums.ask import ALL, Read
 from dpmodels.variables import Binary, Levels, Text
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 # Two histograms of a variable, of cells of its range and then of its distances from their median,
 # tell a centre and a scale: the start looks from these. Cells are clipped at the declared range as
 # ever, and no bound depends on the released values.
-
-
 
 
 @dataclass(frozen=True)
@@ -92,57 +90,6 @@ class ScalePlan:
         mechanism = Gaussian(self.mu * math.sqrt(rules.NUMBER_SHARES[k]))
         return float(noise_of(self.histograms(k), mechanism, self.relation)[0])
 
-    def locate(
-        self, coordinates: Coordinates, design: Design, ask: Ask, clear: float
-    ) -> Coordinates:
-        """Release centres and scales, and return the coordinates that use them.
-
-        ``clear``: ratio of the start to its noise, by public numbers.
-
-        Privacy
-        -------
-        Unit: one row. Two Gaussian releases of counts, a row is in one bin of each numeric
-        variable.
-        """
-        plain = design_of_numbers(design, self.predictors, response=self.response)
-        places = {column.name.strip("`"): j for j, column in enumerate(plain.columns)}
-        at = [places[name] for name in self.predictors] + [plain.q - 1] * self.response
-        centre, width, seen = self.release_scales(plain, at, ask)
-        return looking_from(coordinates, design, self, centre, width, seen, clear)
-
-    def release_scales(
-        self, plain: Design, at: Sequence[int], ask: Ask
-    ) -> tuple[Array, Array, list[float | None]]:
-        """Release centres and scales of the numeric variables in these rows of a design.
-
-        Returns
-        -------
-        centre, width : (numbers,) arrays
-            Medians, and widths of the declared ranges.
-        seen : list of float or None
-            Scales over the width, None where the distances tell none.
-        """
-        ends = plain.intervals()[list(at)]
-        low, width = ends[:, 0], ends[:, 1] - ends[:, 0]
-        counts = self._noisy(0, plain, ask, _Histogram(tuple(at), low, width))
-        centre = low + width * [median_of(histogram, self.noise(0)) for histogram in counts]
-        counts = self._noisy(1, plain, ask, _Histogram(tuple(at), centre, width, octaves=True))
-        sd = self.noise(1)
-        return centre, width, [scale_of(c, sd, self._read(c)) for c in counts]
-
-    def _noisy(self, k: int, plain: Design, ask: Ask, job: _Histogram) -> Array:
-        over = Sums(plain, job)
-        query = Query(
-            self.histograms(k), over, lambda sums: Added(sums.arrays[0].astype(object))
-        )
-        return ask((rules.PLACES, rules.DISTANCES)[k], query, self.read).values
-
-    def _read(self, counts: Array) -> float:
-        """Return the rows that a histogram is of: where n is private as released, if it is seen."""
-        if self.relation == "replace":
-            return self.rows
-        return released_count(counts, self.noise(1)) or self.rows
-
 
 def columns_of_numbers(design: Design) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Return (names, indices) of the numeric variables that are single columns."""
@@ -185,41 +132,59 @@ def design_of_numbers(design: Design, names: Sequence[str], *, response: bool) -
     )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _Histogram:
-    """Numbers over equal cells of their ranges, or by half octaves of their distances.
+def released_scales(
+    plan: ScalePlan, numbers: Design, places: Sequence[int]
+) -> Generator[Release, Any, tuple[Array, Array, list[float | None]]]:
+    """Release centres and scales of the numeric variables in these columns of a design.
 
-    Cells are parts of the range, or half octaves of the distance from a centre. A row is in one
-    cell of each variable, or in none if the value is missing.
+    Two histograms of each variable: of cells of its range, and of half octaves of its distance from
+    the centre, from the width of the range down.
+
+    Returns
+    -------
+    centre, width : (numbers,) arrays
+        Medians, and widths of the declared ranges.
+    seen : list of float or None
+        Scales over the width, or None where noise hides the distances.
+
+    Privacy
+    -------
+    Unit: one row. Two Gaussian releases of counts, a row is in one bin of each numeric variable.
     """
+    low, high = numbers.intervals()[list(places)].T
+    width, d, last = high - low, len(places), rules.DISTANCE_OCTAVES - 1
 
-    places: tuple[int, ...]
-    origin: Array
-    width: Array
-    octaves: bool = False
+    def cell(z: Rows) -> Rows:
+        part = (z[list(places)] - low) * (rules.CELLS / width)
+        return where(np.isfinite(part), clip(np.floor(part), 0.0, rules.CELLS - 1.0), -1.0)
 
-    def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
-        """Return the counts over blocks, (variables, bins), octaves the longest first.
+    counts = yield Release(rules.PLACES, Bins(d, rules.CELLS), cell, numbers, plan.read)
+    centre = low + width * [median_of(histogram, plan.noise(0)) for histogram in counts.values]
 
-        Confidential. The exponent of a square gives the half octave of the distance, from the range
-        down.
-        """
-        size = rules.DISTANCE_OCTAVES if self.octaves else rules.CELLS
-        out = np.zeros((len(self.places), size), dtype=np.int64)
-        for block in blocks:
-            for i, j in enumerate(self.places):
-                part = block[j] - self.origin[i]
-                if self.octaves:
-                    part = part / self.width[i]
-                    square = part[np.isfinite(part)]
-                    square *= square
-                    at = rules.EXPONENT_BIAS - 1 - (square.view(np.int64) >> rules.MANTISSA_BITS)
-                else:
-                    part = part * (rules.CELLS / self.width[i])
-                    at = np.floor(part[np.isfinite(part)])
-                at = np.clip(at, 0, size - 1).astype(np.int64)
-                out[i] += np.bincount(at, minlength=size)
-        return Integers((out,))
+    def half_octave(z: Rows) -> Rows:
+        part = (z[list(places)] - centre) / width
+        # the exponent of the square counts half octaves of the distance
+        below = where(part == 0.0, float(last), -np.frexp(part * part)[1])
+        return where(np.isfinite(part), clip(below, 0.0, float(last)), -1.0)
+
+    counts = yield Release(rules.DISTANCES, Bins(d, last + 1), half_octave, numbers, plan.read)
+    sd = plan.noise(1)
+    many = [count_of(c, sd, plan.rows, plan.relation) for c in counts.values]
+    return centre, width, [scale_of(c, sd, n) for c, n in zip(counts.values, many, strict=True)]
+
+
+def located(
+    plan: ScalePlan, coordinates: Coordinates, rows: Design, clear: float
+) -> Generator[Release, Any, Coordinates]:
+    """Release centres and scales of numbers, and return the coordinates that use them.
+
+    ``clear``: ratio of the start to its noise, by public numbers.
+    """
+    numbers = design_of_numbers(rows, plan.predictors, response=plan.response)
+    at = {column.name.strip("`"): j for j, column in enumerate(numbers.columns)}
+    places = [at[name] for name in plan.predictors] + [numbers.q - 1] * plan.response
+    centre, width, seen = yield from released_scales(plan, numbers, places)
+    return looking_from(coordinates, rows, plan, centre, width, seen, clear)
 
 
 def shares_of_tree(counts: Array, sd: float) -> Array:
@@ -345,25 +310,15 @@ def looking_from(
 # -- Mean weight of the rows. Scoring counts every weight over it (``theory.md``, 3.3).
 
 
-def weight_histogram(
-    blocks: Iterable[Array], place: int, top: float
-) -> tuple[npt.NDArray[np.object_]]:
-    """Return the counts of weights by half octaves of the declared range: one bin per row."""
-    out = np.zeros(rules.WEIGHT_BINS, dtype=np.int64)
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            bins = np.floor(-2.0 * np.log2(block[place] / top))
-            bins = np.where(
-                np.isfinite(bins), np.clip(bins, 0, rules.WEIGHT_BINS - 1), rules.WEIGHT_BINS - 1
-            )
-            out += np.bincount(bins.astype(np.intp), minlength=rules.WEIGHT_BINS)
-    return (out.astype(object),)
+def weight_release(place: int, top: float, rows: Design) -> Release:
+    """Return the release of a histogram of weights by half octaves of the declared range."""
+    last = rules.WEIGHT_BINS - 1.0
 
+    def half_octave(z: Rows) -> Rows:
+        below = np.floor(-2.0 * np.log2(z[place] / top))
+        return where(np.isfinite(below), clip(below, 0.0, last), last)
 
-def weight_query(design: Design, place: int, top: float) -> Query:
-    """Return the query of the histogram of weights."""
-    job = functools.partial(weight_histogram, place=place, top=top)
-    return Query(Sum(OneHot(rules.WEIGHT_BINS)), Counts(design, job), first_array)
+    return Release(rules.WEIGHT_STEP, Bins(1, rules.WEIGHT_BINS), half_octave, rows)
 
 
 def weight_middles(top: float) -> Array:
@@ -399,15 +354,16 @@ class WeightPlan:
             ),
         )
 
-    def locate(
-        self, coordinates: Coordinates, design: Design, ask: Ask, _: float = 0.0
-    ) -> Coordinates:
-        """Release the histogram of weights, and return coordinates with its mean.
 
-        Privacy
-        -------
-        Unit: one row. One Gaussian release of counts, a row in one bin.
-        """
-        noisy = ask(rules.WEIGHT_STEP, weight_query(design, self.place, self.top))
-        mean = mean_weight(noisy.values, float(noisy.sd[0]), self.top)
-        return replace(coordinates, mean_weight=mean)
+def weighed(
+    plan: WeightPlan, coordinates: Coordinates, rows: Design
+) -> Generator[Release, Any, Coordinates]:
+    """Release the histogram of weights, and return coordinates with their mean.
+
+    Privacy
+    -------
+    Unit: one row. One Gaussian release of counts, a row in one bin.
+    """
+    noisy = yield weight_release(plan.place, plan.top, rows)
+    mean = mean_weight(noisy.values[0], float(noisy.sd[0, 0]), plan.top)
+    return replace(coordinates, mean_weight=mean)

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.core.parallel import Released
 from dpmodels.scoring import rules
-from dpmodels.scoring.clip import long_scores
 from dpmodels.scoring.models import (
     Information,
     Model,
+    Slope,
     State,
     axes,
     floored,
@@ -25,7 +26,7 @@ from dpmodels.scoring.models import (
     shrunk,
 )
 from dpmodels.scoring.pass_plan import PassPlan
-from dpmodels.scoring.passes import Released
+from dpmodels.scoring.taken import Taken, taken
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
@@ -42,9 +43,10 @@ class Step:
     d: Array  # (r,): the step in w
     state: State  # After the step; after the last one only theta is new
     axes: tuple[Array, Array]  # (eigenvalues, eigenvectors): of H
-    sd: float  # Noise sd of a score over n, far ones above noise included
+    sd: float  # Noise sd of a score over n
     # (r, r): whitening for the next information matrix (units only).
     look: Array = None  # type: ignore[assignment]
+    taken: Taken | None = None  # The parts of scores that two clips cut off
 
 
 def newton_step(
@@ -63,23 +65,31 @@ def newton_step(
     """
     r, m, of_units = len(state.theta), plan.rows, turn is not None
     noise = plan.noise.information / m
-    H, nu = averaged(released.information / m, noise, state, model.averages)
+    averages = model.averages and not plan.uncut
+    H, nu = averaged(released.information / m, noise, state, averages)
     size = max(float(np.trace(H)) / r, 1e-3) if of_units else 1.0
     least = rules.FLOOR * size
     # of units it is round only from the second pass on
     if plan.policy.shrinks and not (of_units and state.earlier is None):
         H, nu = kept_apart(H, nu, plan.energy)
     floor = max(rules.FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
+    two = None if released.taken is None else taken(released, plan, state, floored(H, floor))
+    total, sd = released.score if two is None else two.score, plan.noise.score
+    mean = total / m if turn is None else turn @ (total / m)
+    root = np.linalg.inv(state.W)
+    if not model.averages:
+        error = math.sqrt(plan.variance_of_score) * (np.eye(r) if turn is None else turn)
+        slope = Slope.of(state, mean, error)
+        H = overshot(H, floor, state, slope)
+        state = replace(state, slope=slope)
     eigen = axes(H)
     safe = floored(H, floor, eigen)
-    total, sd = scores_of(released, plan)
-    mean = total / m if turn is None else turn @ (total / m)
     d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, mean))
-    step = Step(H, nu, floor, d, state, eigen, sd / m, look=state.W)
+    step = Step(H, nu, floor, d, state, eigen, sd / m, look=state.W, taken=two)
     if plan.last:
+        sd = sd if two is None else math.hypot(sd, two.sd)
         d = d if of_units else d * _step_factor(d, safe, math.sqrt(state.phi) * sd / m, plan)
         return replace(step, d=d, state=replace(state, theta=state.theta + state.W.T @ d))
-    root = np.linalg.inv(state.W)
     information = Information(
         root @ (released.information / m) @ root.T, noise * float(np.trace(root @ root.T)) / r
     )
@@ -88,6 +98,30 @@ def newton_step(
         d = d * _step_factor(d, safe, math.sqrt(state.phi) * sd / m, plan)
         return _early_of_rows(replace(step, d=d), released, plan, state, model, root @ safe @ root)
     return _early_of_units(step, released, plan, state, model, safe, turn)
+
+
+def overshot(H: Array, floor: float, state: State, slope: Slope) -> Array:
+    """Return the information with at least what the scores of two passes show between them.
+
+    If the scores of the last two passes have opposite signs along the step between them, it was too
+    long: the information at its start was smaller than on the way. The change of the score over
+    the step, less its noise, is the information that the way had, and H gets the difference along
+    this direction (``method.md``, 3).
+    """
+    if state.slope is None:
+        return H
+    step = slope.at - state.slope.at
+    (before, var_before), (now, var) = state.slope.along(step), slope.along(step)
+    d = np.linalg.solve(state.W.T, step)
+    image = floored(H, floor) @ d
+    explained = float(d @ image)
+    if not before > 0.0 > now or not explained > 0.0:
+        return H
+    excess = before - now - explained
+    above = excess * excess - rules.OVERSHOT_SDS**2 * (var_before + var)
+    if excess <= 0.0 or above <= 0.0:
+        return H
+    return np.asarray(H + above / excess / explained**2 * np.outer(image, image))
 
 
 def averaged(H: Array, nu: float, state: State, averages: bool) -> tuple[Array, float]:
@@ -109,7 +143,7 @@ def _early_of_rows(
 ) -> Step:
     """Return an early step over rows, no longer than the model allows, with the updated state."""
     ratio = scale_ratio(released, plan, plan.rows * len(state.theta))
-    updated = model.updated(state, step.H, ratio)
+    updated = model.updated(state, step.H, model.whole_ratio(state, step.d, ratio))
     length, most = state.length(step.d), model.longest * model.unit(updated)
     d = np.asarray(step.d * min(1.0, most / length)) if length > 0 else step.d
     W = model.white(state, updated, in_u)
@@ -157,22 +191,13 @@ def scale_ratio(released: Released, plan: PassPlan, size: float) -> float | None
     return float((released.scale / size + noise) / (1.0 + noise))
 
 
-def scores_of(released: Released, plan: PassPlan) -> tuple[Array, float]:
-    """Return the sum of scores plus its clipped excess above noise, and its noise sd."""
-    if released.far is None:
-        return released.score, plan.noise.score
-    missing, sd = long_scores(released, plan).missing
-    return released.score + missing, math.hypot(plan.noise.score, sd)
-
-
 def _step_factor(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
     """Return the factor of a step that removes a part that noise explains (``method.md``, 3).
 
     A last step loses at most half of that part. If events are rare an early step loses all of it,
     as two steps by noise lead far away. ``sd``: noise sd of ``H d``.
     """
-    damped = plan.policy.damps if plan.last else plan.plain
-    if not damped:
+    if not (plan.last or plan.uncut or plan.rare):
         return 1.0
     inverse = np.linalg.inv(H)
     by_noise = sd * sd * float(np.sum(inverse * inverse)) / max(float(d @ d), 1e-300)

@@ -23,10 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.core.parallel import PassSums, clipped, complete_rows, scaled
+from dpmodels.core.rows import Rows
+from dpmodels.core.sets import Formula
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import rules
 from dpmodels.scoring.models import Curved, Model, State
-from dpmodels.scoring.passes import Centre, PassSums, affine_of, clipped, scaled, seen_rows
+from dpmodels.scoring.passes import Centre, row_of
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import Integers
 from dpmodels.sums.products import (
@@ -199,17 +202,15 @@ class RegressionRows:
     equal: bool = False  # Units count equally: each of its T complete rows as 1/T
 
     @functools.cached_property
-    def _affine(self) -> tuple[Array, Array | None]:
-        return affine_of(self.centre, 1.0)
+    def _formula(self) -> Formula:
+        """Formula of a row: (w, psi, omega)."""
+        return row_of(self.centre, 1.0, rotated=False)[0]
 
     def expand(self, block: BlockOfPeople) -> Expanded:
         """Return the scores and the information of whole units."""
-        matrix, shift = self._affine
-        image = mapped(matrix, block.rows)
-        if shift is not None:
-            image += shift
-        z, psi, omega, _, complete = seen_rows(self.centre, image, block.rows)
-        z = z[: len(self.centre.theta)]
+        r = len(self.centre.theta)
+        z, psi, omega, _, complete = complete_rows(r, *self._formula(Rows(block.rows)))
+        z = z[:r]
         present = np.ones(z.shape[1])
         if not isinstance(complete, slice):
             present = complete.astype(float)
@@ -309,7 +310,7 @@ class Regression(Expansion):
         first = min(max(values.mean, 1.0 - values.mean), 1.0 - 1e-3)
         rows = max(float(a @ state.M @ a) / (first * (1.0 - first)), 1.0)
         u = a / float(a @ a)
-        long = rows * self.score.farthest(float(state.theta @ u)) / math.sqrt(state.phi)
+        long = rows * float(self.score.farthest(state, np.array([state.theta @ u]))[0])
         most = rules.RARE_LENGTH_OF_UNITS * math.sqrt(1.0 / (1.0 - first) + len(u))
         return min(long * float(np.linalg.norm(state.W @ u)), most)
 

@@ -24,7 +24,7 @@ from dpmodels.scoring.coordinates import (
     narrowed,
     unweighted,
 )
-from dpmodels.scoring.pass_plan import released_count
+from dpmodels.scoring.pass_plan import count_of
 from dpmodels.scoring.scales import (
     columns_of_numbers,
     scale_of,
@@ -83,10 +83,6 @@ class Number:
         """Whether the number is a count: not negative, and rarer the larger it is."""
         return self.kind in ("whole", "log")
 
-    def _twice(self, cell: int) -> float:
-        """Return the number twice as far from the lower end as the end of a cell."""
-        return 2.0 * float(self.bounds()[cell + 1]) - self.low
-
     def shares(self, counts: Array, sd: float, n: float) -> Array:
         """Return the shares of all cells, of noisy counts (CELLS,) of n units.
 
@@ -104,7 +100,8 @@ class Number:
             remaining = max(1.0 - float(clear.sum()) / n, hidden)
             inside = np.arange(rules.CELLS) < self.cells
             if self.counts:
-                inside &= self.middles() <= self._twice(int(np.flatnonzero(clear)[-1]))
+                end = float(self.bounds()[int(np.flatnonzero(clear)[-1]) + 1])
+                inside &= self.middles() <= 2.0 * end - self.low
             even = np.where(inside, remaining / np.count_nonzero(inside), 0.0)
             out = clear / max(float(clear.sum()), n) + even
             return np.asarray(out / out.sum())
@@ -228,7 +225,7 @@ def ask_places(
 
 def ask_distances(
     ask: Ask, spreads: tuple[Spread, ...], design: Design, n: float, *, people: bool,
-    read: Read = ALL, root: Array | None = None, private: bool = False,
+    read: Read = ALL, root: Array | None = None, relation: str = "replace",
 ) -> tuple[Spread, ...]:  # fmt: skip
     """Release distances of predictors from their centres, and return these with scales.
 
@@ -250,14 +247,12 @@ def ask_distances(
     counts, sd = _masses(ask, rules.DISTANCES, job, design, read)
     out = {}
     for spread, histogram in zip(predictors, counts[:, ::-1], strict=True):
-        many = (private and released_count(histogram, sd)) or n
+        many = count_of(histogram, sd, n, relation)
         out[spread.number.place] = replace(spread, scale=scale_of(histogram, sd, many))
     return tuple(out.get(spread.number.place, spread) for spread in spreads)
 
 
-def _masses(
-    ask: Ask, step: str, job: PlacesJob, design: Design, read: Read
-) -> tuple[Array, float]:
+def _masses(ask: Ask, step: str, job: PlacesJob, design: Design, read: Read) -> tuple[Array, float]:
     """Release the sums of a job, (variables, cells), and return them with their noise sd."""
     statistic = places_of(len(job.places), people=job.of_people, cells=len(job.edges[0]) + 1)
     unit = 1 if job.of_people else 2**20  # a row has the whole unit, as a mark
@@ -271,12 +266,12 @@ def _masses(
 
 def ask_scales(
     ask: Ask, step: str, local: Local, r: int, design: Design, n: float, *, people: bool,
-    read: Read = ALL, private: bool = False,
+    read: Read = ALL, relation: str = "replace",
 ) -> tuple[Array, float]:  # fmt: skip
     """Release the mean sum of squares of each column, (r,), and the count that it is a mean over.
 
-    ``n``: the number of units, or its guess where it is private. There the released count stands
-    for it, if it is clear of its noise.
+    ``n``: the number of units, or its guess where it is private. The released count stands for it
+    (:func:`dpmodels.scoring.pass_plan.count_of`).
 
     Privacy
     -------
@@ -287,9 +282,8 @@ def ask_scales(
     query = Query(statistic, over, lambda sums: Added([a.astype(object) for a in sums.arrays[0]]))
     noisy = ask(step, query, read)
     sd = float(noisy.sd[0, 0])
-    count = float(np.max(np.sum(noisy.values, axis=1)))
-    if private and count > rules.SEEN_COUNT * sd * math.sqrt(rules.OCTAVES):
-        n = count
+    fullest = noisy.values[np.argmax(np.sum(noisy.values, axis=1))]
+    n = count_of(fullest, sd, n, relation)
     return scales_of(noisy.values, sd, n), n
 
 
@@ -322,9 +316,7 @@ def scales_of(counts: Array, sd: float, n: float) -> Array:
     return np.where(out > 0.0, out, max(float(np.median(squares)), hidden) if squares else 1.0)
 
 
-def recentred(
-    coordinates: Coordinates, design: Design, spreads: tuple[Spread, ...]
-) -> Coordinates:
+def recentred(coordinates: Coordinates, design: Design, spreads: tuple[Spread, ...]) -> Coordinates:
     """Return the coordinates computed for narrower ranges of the predictors.
 
     Each predictor's range becomes an interval about its released mean, as wide as its released

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpmodels.core.parallel import Parallel, Released
+from dpmodels.core.release import Own, ask_parts
+from dpmodels.planning import Later
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.proof.prove import sensitivity
@@ -48,10 +51,8 @@ from dpmodels.scoring.pass_plan import (
     pilot_share,
     shares_of_units,
 )
-from dpmodels.scoring.passes import Released
 from dpmodels.scoring.rules import Forecast, UnitShares
 from dpmodels.scoring.run import (
-    Aimed,
     Chain,
     Fitting,
     ModelSpec,
@@ -249,10 +250,6 @@ class UnitsPlan(ScoringPlan):
         """Number of passes."""
         return len(self.shares) - 2
 
-    def sequence(self, fits: Callable[[], Sequence[Fitting]]) -> Iterator[float]:
-        """Yield the shares of the passes."""
-        yield from self.passes
-
     @property
     def readings(self) -> int:
         """Number of readings of the rows before the fit closes."""
@@ -307,8 +304,6 @@ def _take(
     """Return the model after the step of a pass."""
     assert fit.look is not None
     before = replace(fit.state, W=fit.look)
-    fit = fit.recounted(lengths.counts, lengths.sd, planned)
-    planned = planned.of_rows(planned.rows * fit.counted)
     step = newton_step(released, planned, before, fit.model, turn)
     return fit.after(
         planned, released, before, step, lengths=(*fit.lengths, lengths), look=step.look, turn=turn
@@ -333,8 +328,8 @@ def ask_lengths(
 
 
 def unit_pass(
-    lengths: Lengths, mu: float, N: int, p: int, relation: str, trace: float, *, last: bool,
-    scale: bool, tail: int, clip: float = 0.0, least: float = 0.0, many: bool = False,
+    lengths: Lengths, mu: float, N: float, p: int, relation: str, trace: float, *, last: bool,
+    scale: bool, tail: float, clip: float = 0.0, least: float = 0.0, many: bool = False,
 ) -> PassPlan:  # fmt: skip
     """Return a pass: radii by released lengths, and the noise of its sums.
 
@@ -378,7 +373,6 @@ class UnitEngine(ScoringEngine):
     """Score units: centres, scales, and passes whose clip follows released lengths."""
 
     before: ClassVar[tuple[str, ...]] = ("places", "scales")
-    together: ClassVar[bool] = False
 
     def schedule(
         self, request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
@@ -391,7 +385,7 @@ class UnitEngine(ScoringEngine):
         )
         first = chains[0].score
         chosen = request.shares_of(self.names(len(first.shares)))
-        pilot = Pilot(pilot_share(noise_ratio(mu, first.dimension(design.p), rows)))
+        pilot = Pilot(pilot_share(noise_ratio(mu, first.dimension(design.p), rows), rows))
         shares = first.shares if chosen is None else tuple(chosen.values())
         return Schedule(chains, mu, shares, pilot)
 
@@ -423,7 +417,7 @@ class UnitEngine(ScoringEngine):
         twice = sensitivity(Sum(Ball(p)), scoring.relation, "l2")
         noise = rules.FORECAST_CLIP * twice * first_clip(p, mu, scoring.n, p) / (mu * scoring.n)
         noise *= by_noisy_information(scoring.noise)
-        return numbers, detail.errors(lambda *_: noise)
+        return numbers, Later(lambda: detail.errors(lambda *_: noise))
 
     def advice(self, scoring: UnitsPlan) -> tuple[str, ...]:
         """Return advice for a model for which there are too few units."""
@@ -439,9 +433,8 @@ class UnitEngine(ScoringEngine):
         )
 
     def locate(
-        self, detail: ScoredDetail, scoring: UnitsPlan, coordinates: Coordinates, design: Design,
-        ask: Ask,
-    ) -> tuple[Coordinates, tuple[Spread, ...]]:  # fmt: skip
+        self, scoring: UnitsPlan, coordinates: Coordinates, design: Design, ask: Ask
+    ) -> tuple[Coordinates, tuple[Spread, ...]]:
         """Return coordinates for narrower ranges about the released centres, and these centres."""
         if not scoring.asked:
             return in_order(coordinates), ()
@@ -455,51 +448,50 @@ class UnitEngine(ScoringEngine):
         if scoring.scaled:
             spreads = ask_distances(
                 ask, spreads, design, float(pilot.early(scoring.n)), people=scoring.people,
-                read=pilot.read(), root=root, private=scoring.relation == "add-remove",
+                read=pilot.read(), root=root, relation=scoring.relation,
             )  # fmt: skip
         place = design.auxiliary_place("weights")
         mean = next((s.mean for s in spreads if s.number.place == place), 1.0)
         return in_order(replace(recentred(coordinates, design, spreads), mean_weight=mean)), spreads
 
     def begin(
-        self, plan: UnitsPlan, chains: tuple[Chain, ...], coordinates: Coordinates,
+        self, plan: UnitsPlan, chain: Chain, coordinates: Coordinates,
         spreads: tuple[Spread, ...], design: Design, ask: Ask,
-    ) -> list[Fitting]:  # fmt: skip
-        """Begin the one model, and release the scales of its information."""
-        (chain,), pilot, r = chains, plan.pilot, plan.p
+    ) -> Fitting:  # fmt: skip
+        """Begin one model, and release the scales of its information."""
+        pilot, r = plan.pilot, plan.p
         initialised = chain.score.begin(coordinates, spreads, design, ask, plan.mu)
         first = replace(initialised.state, W=np.eye(r))
-        guess = float(pilot.early(plan.n))
+        guess = float(pilot.early(plan.n)) * plan.usable
         squares, count = ask_scales(
             ask, chain.step(SCALES), initialised.expansion.at(first), r, design,
-            guess, people=plan.people, read=pilot.read(), private=plan.relation == "add-remove",
+            guess, people=plan.people, read=pilot.read(), relation=plan.relation,
         )  # fmt: skip
         state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
-        return [
-            Fitting(
-                chain, initialised.expansion, state, initialised.values, look=state.W,
-                counted=count / guess,
-            )
-        ]  # fmt: skip
+        return Fitting(
+            chain, initialised.expansion, state, initialised.values, look=state.W,
+            counted=plan.usable * count / guess,
+        )  # fmt: skip
 
-    def aim(
-        self, plan: UnitsPlan, k: int, share: float, fits: Sequence[Fitting],
-        coordinates: Coordinates, design: Design, ask: Ask,
-    ) -> tuple[list[Aimed], Read]:  # fmt: skip
-        """Release the lengths of scores, and return pass k of the one model by them."""
-        (fit,), pilot, r = fits, plan.pilot, plan.p
+    def release_pass(
+        self, plan: UnitsPlan, k: int, share: float, fit: Fitting, design: Design, ask: Ask
+    ) -> Fitting:
+        """Release the lengths of scores, then pass k by them; return the fit after its step."""
+        pilot, r = plan.pilot, plan.p
         expansion, state, last = fit.model, fit.state, k == plan.many
         mu, early = plan.part(share), pilot.read()
         scale = fit.chain.score.scale
-        n = plan.n if last else pilot.early(plan.n)
+        guess = plan.n if last else pilot.early(plan.n)
         local = expansion.at(state)
         lengths = ask_lengths(
             ask, local, fit.chain.step(k), design, people=plan.people, read=ALL if last else early
         )
+        fit = fit.recounted(lengths.counts, lengths.sd, guess, plan.relation)
+        n = guess * fit.counted
         of_score = plan.within(last=last, scale=scale).score
         planned = unit_pass(
             lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
-            tail=pilot.tail(plan.n) if last else n,
+            tail=pilot.tail(plan.n) * fit.counted if last else n,
             clip=expansion.clip(r, mu * math.sqrt(of_score), n, lengths.square),
             least=expansion.typical_long(state),
             many=plan.many_columns,
@@ -509,8 +501,11 @@ class UnitEngine(ScoringEngine):
         assert fit.look is not None
         turn = fit.look @ np.linalg.inv(state.W)
         over = Sums(design, UnitsJob(local, planned, r, plan.people, turn if k > 1 else None))
-        take = functools.partial(_take, fit, planned, lengths, turn)
-        return [Aimed(planned, over, lambda sums: sums, take)], pilot.read(last=last)
+        released = ask_parts(
+            ask, Parallel(planned, r), fit.chain.step(k), over, lambda sums: sums,
+            pilot.read(last=last),
+        )  # fmt: skip
+        return _take(fit, planned, lengths, turn, released)
 
     def scorers(self, detail: ScoredDetail, release: ScoringRelease, _: Design) -> tuple[Any, ...]:
         """Return the scores at the final fit, turned to where those of people are round."""
@@ -524,3 +519,46 @@ class UnitEngine(ScoringEngine):
 
 UNITS = UnitEngine()
 UnitsPlan.engine = UNITS
+
+
+def fit_units(
+    detail: ScoredDetail, relation: str, design: Design, rows: Design, usable: float
+) -> Generator[Any, Any, tuple[ScoringRelease, Mapping[str, str]]]:
+    """Release a fit of units; return the released fit and remarks on its steps, for the ledger.
+
+    ``design`` has every range, ``rows`` those that cells are clipped at. ``usable``: released part
+    of the units that is usable.
+    """
+
+    def release(ask: Ask) -> ScoringRelease:
+        public = detail.coordinates(design)
+        scoring = UNITS.followed(detail, detail.scoring(public.rank, relation, design), usable)
+        coordinates, spreads = UNITS.locate(scoring, public, rows, ask)
+        if coordinates.rank != public.rank:
+            scoring = UNITS.followed(
+                detail, detail.scoring(coordinates.rank, relation, design), usable
+            )
+        return release_scoring(scoring, coordinates, rows, ask, spreads)
+
+    return (yield Own(release)), {}
+
+
+def release_scoring(
+    plan: UnitsPlan, coordinates: Coordinates, design: Design, ask: Ask,
+    spreads: tuple[Any, ...] = (),
+) -> ScoringRelease:  # fmt: skip
+    """Release the start and the passes of all models, one after the other.
+
+    ``spreads``: released centres (:meth:`UnitEngine.locate`).
+
+    Privacy
+    -------
+    The steps of the plan. Every pass is evaluated at released numbers only.
+    """
+    fits: list[Fitting] = []
+    for chain in plan.chains:
+        fit = UNITS.begin(plan, chain, coordinates, spreads, design, ask)
+        for k, share in enumerate(plan.passes, 1):
+            fit = UNITS.release_pass(plan, k, share, fit, design, ask)
+        fits.append(fit)
+    return ScoringRelease(coordinates, tuple(fits))

@@ -7,36 +7,32 @@ and the rest of the charge is returned to the budget. Claims: ``theory.md``, 7.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels import messages
+from dpmodels.core.release import End, Release
+from dpmodels.core.rows import Rows, complete, stack
+from dpmodels.core.sets import Marks
 from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.proof.sets import Box
-from dpmodels.proof.statistics import Sum
 from dpmodels.ranges import Part
-from dpmodels.records import USABLE_ROWS, Release
+from dpmodels.records import USABLE_ROWS
 from dpmodels.scoring import rules
-from dpmodels.sums.ask import Added, Counts, Query
+from dpmodels.scoring.pass_plan import usable_count
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
     from dpmodels.formula.design import Design
     from dpmodels.notes import Note
-    from dpmodels.planning import Plan
+    from dpmodels.records import Release as Record
     from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
 
 #: Name of the second step.
 USABLE_BY_VARIABLE = "usable by variable"
-#: What 1 is on the lattice of a box.
-_ONE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,8 @@ class Look:
         if design.subset is not None:  # rows outside are not usable either
             least = 0.0
         units = "rows" if request.unit is None else "people"
-        return cls(n, mu, share, max(least * n, noise), _examined_variables(design), units)
+        variables = design.variables[: rules.VARIABLES_PER_ROW * design.q]  # room of a block
+        return cls(n, mu, share, max(least * n, noise), variables, units)
 
     @property
     def printed(self) -> dict[str, float]:
@@ -108,32 +105,38 @@ class Look:
             steps=(self.step, *(s.within(remaining) for s in steps)),
         )  # fmt: skip
 
-    def ask(self, plan: Plan[Any], ask: Ask, payer: str) -> Release | None:
-        """Release the count and, if it is too small, the count for each variable. None: go on.
+    def ask(
+        self, design: Design, payer: str, relation: str
+    ) -> Generator[Release, Any, End | float]:
+        """Release the count of usable units; return the usable part of n, or the end of the call.
+
+        The call ends if the count is too small. Then counts by variable are released too, and
+        ``payer`` is the step that pays for them.
 
         Privacy
         -------
         GDP for one unit, the mu of the step: a row adds 0 or 1, a person 1 if any of its rows is
         usable. After a stop also that of the counts by variable, of which a unit moves each by one
-        at most; the last pass pays.
+        at most.
         """
-        complete = Counts(plan.design, count_complete, of_people=True)
-        released = ask(USABLE_ROWS, Query(Sum(Box(1, low=0)), complete, _sums))
+        released = yield Release(USABLE_ROWS, Marks(1), complete, design)
         usable = float(released.values[0])
         if usable >= self.stop_below:
-            return None
-        ask.pay(payer, [self.blame])
-        many = len(self.variables)
-        bits: Any = replace(plan.design, program=Presence(self.variables))  # type: ignore[arg-type]
-        present = Counts(bits, functools.partial(count_present, many=many), of_people=True)
-        each = ask(USABLE_BY_VARIABLE, Query(Sum(Box(many, low=0)), present, _sums))
-        return Release(
-            {"usable rows": np.array(usable), "usable by variable": each.values},
-            plan.guarantee, plan.design, reply=False, why="rows",
-            detail=self,
-        )  # fmt: skip
+            return min(usable_count(usable, self.sd, self.n, relation) / self.n, 1.0)
+        many, per_row = len(self.variables), rules.VARIABLES_PER_ROW
 
-    def notes(self, release: Release) -> tuple[Note, ...]:
+        def present(z: Rows) -> Rows:
+            bits = (z[j // per_row] / 2.0 ** (j % per_row) for j in range(many))
+            return stack(*(np.mod(np.floor(bit), 2.0) for bit in bits))
+
+        bits: Any = replace(design, program=Presence(self.variables))  # type: ignore[arg-type]
+        each = yield Release(
+            USABLE_BY_VARIABLE, Marks(many), present, bits, paid_by=payer, steps=(self.blame,)
+        )
+        values = {"usable rows": np.array(usable), "usable by variable": each.values}
+        return End(values, design, why="rows", detail=self)
+
+    def notes(self, release: Record) -> tuple[Note, ...]:
         """Return notes on the number of usable rows and on each variable: released numbers."""
         usable = max(float(release.values["usable rows"]), 0.0)
         notes = [
@@ -155,29 +158,6 @@ class Look:
         return tuple(notes)
 
 
-def count_complete(blocks: Iterable[Array]) -> tuple[npt.NDArray[np.int64]]:
-    """Return how many units have a row without a missing cell. Confidential."""
-    count = np.zeros(1, np.int64)
-    for block in blocks:
-        complete = np.asarray(np.isfinite(_rows(block)).all(axis=0), dtype=bool)
-        count += _units_with(complete, block)
-    return (count,)
-
-
-def _rows(block: Any) -> Array:
-    """Return the rows (q, m) of a block of rows, or of people."""
-    return np.asarray(getattr(block, "rows", block))
-
-
-def _units_with(marked: npt.NDArray[np.bool_], block: Any) -> int:
-    """Return how many units of a block have a marked row. Confidential."""
-    counts = getattr(block, "counts", None)
-    if counts is None:
-        return int(np.count_nonzero(marked))
-    person = np.repeat(np.arange(len(counts)), counts)
-    return int(np.count_nonzero(np.bincount(person[marked], minlength=len(counts))))
-
-
 @dataclass(frozen=True)
 class Presence:
     """Fills a block with which variables a row has, as bits; the counterpart of ``Program``."""
@@ -191,24 +171,3 @@ class Presence:
             cells = chunk[name]
             present = ~np.isnan(cells) if cells.dtype.kind == "f" else cells >= 0
             out[j // rules.VARIABLES_PER_ROW] += present * 2.0 ** (j % rules.VARIABLES_PER_ROW)
-
-
-def count_present(blocks: Iterable[Array], many: int) -> tuple[npt.NDArray[np.int64]]:
-    """Return how many units have a row with each of ``many`` variables. Confidential."""
-    each = np.zeros(many, np.int64)
-    for block in blocks:
-        for j in range(many):
-            bits = _rows(block)[j // rules.VARIABLES_PER_ROW].astype(np.int64)
-            present = np.asarray(bits >> (j % rules.VARIABLES_PER_ROW) & 1, dtype=bool)
-            each[j] += _units_with(present, block)
-    return (each,)
-
-
-def _examined_variables(design: Design) -> tuple[str, ...]:
-    """Return the variables that are looked at one by one, as many as a block has room for."""
-    return design.variables[: rules.VARIABLES_PER_ROW * design.q]
-
-
-def _sums(counts: tuple[npt.NDArray[np.int64], ...]) -> Added:
-    """Return counts on the lattice of a box."""
-    return Added(counts[0].astype(object) * _ONE)

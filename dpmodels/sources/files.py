@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import copy
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.cells import read_each
 from dpmodels.errors import SourceError, path_of, shown
 from dpmodels.formula.types import ColumnKind
 from dpmodels.sources.lines import (
@@ -322,7 +325,11 @@ _FAMILY = {".dta": "dta", ".sav": "sav", ".zsav": "sav", ".por": "sav", ".sas7bd
 
 
 class StatSource:
-    """A file of Stata, SPSS or SAS: types are those it states, user-missing codes are missing."""
+    """A file of Stata, SPSS or SAS: types are those it states, user-missing codes are missing.
+
+    Columns of text are read as bytes and decoded here, cell by cell: the library decodes a whole
+    block, and one cell that is not of the file's encoding stops it. Such a cell is missing.
+    """
 
     rescannable = True
     decoded = True
@@ -335,6 +342,11 @@ class StatSource:
         check_names(meta.column_names)
         self._path = path
         self._family = _FAMILY[path.suffix.lower()]
+        self._codec = _codec(path, meta)
+        self._stored = dict(zip(meta.column_names, meta.column_names, strict=True))
+        if self._codec:  # names as they are where bytes are read as Latin-1
+            raw = metadata(path, encoding="LATIN1").column_names
+            self._stored = dict(zip(meta.column_names, raw, strict=True))
         types = meta.readstat_variable_types
         self._times = {name: time_kind(meta, name) for name in meta.column_names}
         self.kinds = {name: self._kind(types[name], self._times[name]) for name in types}
@@ -360,21 +372,29 @@ class StatSource:
         from dpmodels.formula.codebooks import READERS
 
         reader = getattr(pyreadstat, READERS[self._path.suffix.lower()])
+        as_bytes = {"encoding": "LATIN1"} if self._codec else {}
+        columns = [self._stored[name] for name in dict.fromkeys(names)]
         at = 0
         while self.n is None or at < self.n:
             frame, _ = reader(
-                str(self._path), usecols=list(dict.fromkeys(names)), row_offset=at,
-                row_limit=READ_ROWS, disable_datetime_conversion=True,
+                str(self._path), usecols=columns, row_offset=at, row_limit=READ_ROWS,
+                disable_datetime_conversion=True, **as_bytes,
             )  # fmt: skip
             if not len(frame):
                 return
             at += len(frame)
-            yield {name: self._column(name, frame[name]) for name in names}
+            yield {name: self._column(name, frame[self._stored[name]]) for name in names}
 
     def _column(self, name: str, cells: Any) -> Any:
         """Return the cells of a column: text, numbers, or dates from the file's epoch."""
         if self.kinds[name] == "text":
-            return cells.astype(object)
+            codec = self._codec
+            return read_each(
+                cells.astype(object),
+                lambda cell: cell.encode("latin-1").decode(codec) if codec else cell,
+                None,
+                object,
+            )
         numbers = cells.to_numpy(dtype=float, na_value=np.nan)
         if self.kinds[name] != "datetime":
             return numbers
@@ -382,6 +402,25 @@ class StatSource:
         finite = np.isfinite(numbers)
         elapsed = np.where(finite, numbers * unit, 0.0).round().astype("m8[us]")
         return np.where(finite, np.datetime64(epoch, "us") + elapsed, np.datetime64("NaT"))
+
+
+def _codec(path: Path, meta: Any) -> str:
+    """Return the encoding of the text of a file of Stata or SAS, or SPSS, by its header.
+
+    It is empty where the library can not be told to leave bytes as they are (.por).
+    """
+    if path.suffix.lower() == ".por":
+        return ""
+    encoding = meta.file_encoding
+    if not encoding:
+        with path.open("rb") as file:
+            release = re.search(rb"<release>(\d+)<", file.read(64))
+        old = path.suffix.lower() == ".dta" and (release is None or int(release[1]) < 118)
+        encoding = "cp1252" if old else "utf-8"
+    try:
+        return codecs.lookup(encoding).name
+    except LookupError:
+        return ""
 
 
 def _check_encoding(path: Path, dialect: Dialect) -> None:
@@ -477,9 +516,7 @@ def read_csv(
     """
     entries = list(path) if isinstance(path, (list, tuple)) else [path]
     paths = [path_of(entry, "the path of a table", SourceError) for entry in entries]
-    for file in paths:
-        if not file.exists():
-            raise SourceError(f"there is no file {str(file)!r}")
+    _check_files(paths)
     options = csv_options(
         sep=sep, encoding=encoding, decimal=decimal, thousands=thousands, quotechar=quotechar, na=na
     )
@@ -492,11 +529,52 @@ def _opened(path: Path, opener: Callable[[Path], Any]) -> Any:
     return withheld(lambda: opener(path), problem)
 
 
-def path_source(paths: Sequence[Path]) -> Source:
-    """Return the source of one or more files, chosen by the ending of their names."""
+#: Ending of a file that is not read here -> what to type.
+_READERS = {
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods"), "pd.read_excel({!r})"),
+    ".json": "pd.read_json({!r}, dtype=False)",
+    **dict.fromkeys((".jsonl", ".ndjson"), "pd.read_json({!r}, lines=True, dtype=False)"),
+    **dict.fromkeys((".feather", ".arrow", ".ipc"), "pd.read_feather({!r})"),
+    ".orc": "pd.read_orc({!r})",
+    **dict.fromkeys((".h5", ".hdf5", ".hdf"), "pd.read_hdf({!r})"),
+    **dict.fromkeys((".pkl", ".pickle"), "pd.read_pickle({!r})"),
+    ".xml": "pd.read_xml({!r})",
+    **dict.fromkeys((".rds", ".rda", ".rdata"), "pyreadr.read_r({!r})[None]"),
+    **dict.fromkeys((".tsv", ".tab"), "dp.read_csv({!r}, sep='\\t')"),
+    **dict.fromkeys(
+        (".db", ".sqlite", ".sqlite3", ".duckdb"),
+        "duckdb.connect({!r}).sql('select * from mytable')",
+    ),
+}
+
+
+def _check_files(paths: Sequence[Path]) -> None:
+    """Refuse an address, paths of no file, and a file that cannot be read again, as a pipe."""
     for path in paths:
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path)):
+            raise SourceError(
+                "a table is not read from an address: download it first and pass the path, or pass "
+                "a frame, for example pd.read_csv(url). Nothing was charged"
+            )
         if not path.exists():
             raise SourceError(f"there is no file {str(path)!r}")
+        if not path.is_file():
+            what = "a folder" if path.is_dir() else "a pipe or a device, whose rows come only once"
+            raise SourceError(
+                f"{str(path)!r} is {what}, and a table is a file (or a list of files). Nothing was "
+                "charged"
+            )
+
+
+def path_source(paths: Sequence[Path]) -> Source:
+    """Return the source of one or more files, chosen by the ending of their names."""
+    _check_files(paths)
+    for path in paths:
+        if (reader := _READERS.get(path.suffix.lower())) is not None:
+            raise SourceError(
+                f"{path.name}: files of this kind are read by their own library, and the frame is "
+                f"passed: data = {reader.format(path.name)}. Nothing was charged"
+            )
     names = [p.name.lower() for p in paths]
     if len(paths) == 1 and paths[0].suffix.lower() in _FAMILY:
         return StatSource(paths[0])

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.cells import objects_of
 from dpmodels.errors import SchemaError
 from dpmodels.formula.reading import coerce, readable_spellings
 from dpmodels.formula.schema import as_recorded
 from dpmodels.formula.types import check_types
 from dpmodels.quiet import guarded
-from dpmodels.sources.tables import Source, _texts
+from dpmodels.sources.tables import Source
 from dpmodels.variables import NA_WORDS, Levels, Text, Variable
 
 #: Different spellings that are counted of one column, at most.
@@ -97,7 +98,7 @@ def _column(column: Any, variable: Variable, seen: Seen) -> Any:
     look = np.flatnonzero(~present | (cells == _code_of_other(variable)) if other else ~present)
     if not len(look):
         return present
-    raw = _texts(column)
+    raw = objects_of(column)
     reads = readable_spellings(variable)
     for i in look.tolist():
         cell = raw[i]

@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.errors import SourceError, shown
+from dpmodels.errors import DamagedFileError, SourceError, shown
 from dpmodels.variables import NA_WORDS
 
 # -- Lines of a CSV file: one line, one row, whatever stands in it.
@@ -113,6 +113,8 @@ def opened_bytes(path: Path, encoding: str = "utf-8") -> IO[bytes]:
     else:
         openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
         file = openers.get(ending, open)(path, "rb")
+    if ending in (".gz", ".bz2", ".xz", ".zst", ".zip"):
+        file = _Unpacked(file, path.name)
     return file if encoding == "utf-8" else _Recoded(file, encoding)  # type: ignore[return-value]
 
 
@@ -131,6 +133,37 @@ def _only_member(path: Path) -> Any:
     return archive.open(names[0])
 
 
+class _Unpacked:
+    """A compressed file. That it is damaged says nothing of a row, and is said."""
+
+    closed = False
+
+    def __init__(self, file: Any, name: str) -> None:
+        self._file, self._name = file, name
+        self.close, self.seek = file.close, file.seek
+
+    def __enter__(self) -> _Unpacked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, size: int) -> bytes:
+        """Return up to ``size`` bytes, none at the end."""
+        return self._unpack(lambda: self._file.read(size))
+
+    def readline(self, limit: int) -> bytes:
+        """Return the next line, or its first ``limit`` bytes."""
+        return self._unpack(lambda: self._file.readline(limit))
+
+    def _unpack(self, read: Callable[[], bytes]) -> bytes:
+        with suppress(Exception):  # each library has errors of its own
+            return read()
+        raise DamagedFileError(
+            f"{self._name}: the compressed file is damaged or cut short. Copy it again"
+        )
+
+
 class _Recoded:
     """A file of another encoding, read as UTF-8. Each line is decoded separately."""
 
@@ -139,6 +172,7 @@ class _Recoded:
     def __init__(self, file: IO[bytes], encoding: str) -> None:
         self._file, self._encoding = file, encoding
         self._by_line = encoding in _BY_LINE
+        self._parts = _without_tails(file)
         self._ready = self._last = self._rest = b""
         self._ended = False
 
@@ -154,17 +188,14 @@ class _Recoded:
 
     def _next_bytes(self) -> bytes:
         """Return the next decoded bytes; none at the end of the file."""
-        read = self._file.read(_BYTES)
         if not self._by_line:
-            return self._decoded(read)
-        if not read:
-            read, self._rest = self._rest, b""
-            return self._decoded(read)
-        if len(self._rest) >= _LONGEST_LINE:  # the line goes on up to the next line feed
-            end = read.find(b"\n")
-            read = b"" if end < 0 else read[end:]
-        lines, feed, self._rest = (self._rest + read).rpartition(b"\n")
-        return self._decoded(lines + feed) or self._next_bytes()
+            return self._decoded(self._file.read(_BYTES))
+        for read in self._parts:
+            lines, feed, self._rest = (self._rest + read).rpartition(b"\n")
+            if feed:
+                return self._decoded(lines + feed)
+        read, self._rest = self._rest, b""
+        return self._decoded(read)
 
     def _decoded(self, block: bytes) -> bytes:
         lines = block.split(b"\n") if self._by_line else [block]
@@ -415,12 +446,17 @@ def _line_feeds(block: bytes) -> npt.NDArray[np.bool_]:
 
 
 def _whole_lines(file: IO[bytes], rows: int) -> Iterator[bytes]:
-    """Yield the rest of a file in blocks of ``rows`` lines. The last block may have fewer."""
+    """Yield the rest of a file in blocks of ``rows`` lines.
+
+    The last block may have fewer, and so may one of long lines: a parser has a largest size.
+    """
     pending: list[bytes] = []
     missing = rows
     for read in _without_tails(file):
         ends = np.flatnonzero(_line_feeds(read)) + 1
         at = 0
+        if len(ends) and sum(map(len, pending)) > _LONGEST_LINE:
+            missing = 1  # the block ends with this line
         while len(ends) >= missing:
             cut = int(ends[missing - 1])
             yield b"".join([*pending, read[at:cut]])
@@ -436,15 +472,14 @@ def _without_tails(file: IO[bytes]) -> Iterator[bytes]:
     """Yield the rest of a file in parts, without the bytes of a line beyond the maximal length.
 
     **Privacy.** A line that never ends takes bounded memory and is one row, whose cells depend on
-    this line alone. An error would tell of one row.
+    this line alone: it is cut at its own length, wherever it begins. An error would tell of a row.
     """
     open_line = 0  # bytes of the line that has not ended
     while read := file.read(_BYTES):
-        if open_line > _LONGEST_LINE:  # its tail goes up to the next line feed
-            end = read.find(b"\n")
-            read = b"" if end < 0 else read[end:]
-        last = read.rfind(b"\n")
-        open_line = len(read) - last - 1 if last >= 0 else open_line + len(read)
+        head, feed, tail = read.partition(b"\n")
+        room = max(_LONGEST_LINE - open_line, 0)
+        open_line = len(tail) - tail.rfind(b"\n") - 1 if feed else open_line + len(head)
+        read = read if len(head) <= room else head[:room] + feed + tail
         if read:
             yield read
 
@@ -482,12 +517,16 @@ def _columns(
     import pandas as pd
 
     frame = pd.read_csv(
-        io.BytesIO(block), header=None, names=header, usecols=list(names), dtype=str,
-        skip_blank_lines=False, sep=dialect.sep, keep_default_na=False,
-        na_values=list(dialect.missing), quotechar=dialect.quote or '"',
+        io.BytesIO(block), header=None, names=header, usecols=list(names), dtype=object,
+        skip_blank_lines=False, sep=dialect.sep, na_filter=False, quotechar=dialect.quote or '"',
         quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE, **_CSV,
     )  # fmt: skip
-    return {name: frame[name] for name in names}
+    # words for a missing cell are compared here: pandas takes "-9.0" for the word "-9"
+    missing = dict.fromkeys(dialect.missing)
+    return {
+        name: np.array([missing.get(c, c) for c in frame[name].tolist()], dtype=object)
+        for name in names
+    }
 
 
 def _by_arrow(
@@ -553,9 +592,7 @@ def _record(text: str, dialect: Dialect) -> list[str] | None:
         return None
     if not dialect.quote:
         return text.split(dialect.sep)
-    reader = csv.reader(
-        iter([text, dialect.quote]), delimiter=dialect.sep, quotechar=dialect.quote
-    )
+    reader = csv.reader(iter([text, dialect.quote]), delimiter=dialect.sep, quotechar=dialect.quote)
     try:
         cells = next(reader)
     except (csv.Error, StopIteration):

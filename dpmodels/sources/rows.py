@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.arrays import Array
+from dpmodels.arrays import ROW_PAD, Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.reading import coerce_all
 from dpmodels.quiet import bars_are_secret, quiet
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 #: Coins tossed at once.
 _TOSSED = 1 << 16
-#: Cells between the columns of a block: columns that lie a power of two of bytes apart share their
-#: places in the cache, and a product with a small matrix then takes twice as long.
-ROW_PAD = 24
 
 
 @dataclass(frozen=True)

@@ -348,8 +348,7 @@ class _Counts:
 #: with its own library only if a setting allows it.
 _ENCRYPTED = {"temp_file_encryption": "true"}
 _WAYS = tuple(
-    (_ENCRYPTED, words)
-    for words in ((), ("LOAD httpfs",), ("SET force_mbedtls_unsafe = 'true'",))
+    (_ENCRYPTED, words) for words in ((), ("LOAD httpfs",), ("SET force_mbedtls_unsafe = 'true'",))
 )
 
 

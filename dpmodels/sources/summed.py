@@ -178,7 +178,8 @@ def summed(
 
     ``rows`` is whatever yields blocks, chosen by ``windows`` and ``coins`` as for
     :meth:`dpmodels.sources.rows.Rows.blocks`; tasks are given a key for coins. ``inner`` is for the
-    job. **Confidential**: exact sums, the same integers whoever adds up (``theory.md``).
+    job. **Confidential**: exact sums, the same integers whoever adds up, where no coins choose rows
+    or the places of rows are known (``theory.md``, 1).
     """
     if rows.own_sums:
         return rows.summed(design, job, windows=windows, coins=coins, inner=inner)
@@ -226,15 +227,15 @@ def _by_tasks(rows: Any, task: Task, partitions: Sequence[Partition]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Integers:
-    """Sums of one pass that are arrays of integers. **Confidential**."""
+    """Several exact sums of one pass, added entry by entry. **Confidential**."""
 
-    arrays: Counts
+    arrays: tuple[Any, ...]
 
     def __add__(self, other: Integers) -> Integers:
         return Integers(tuple(a + b for a, b in zip(self.arrays, other.arrays, strict=True)))
 
     def __repr__(self) -> str:
-        return "<integer sums, confidential>"
+        return "<exact sums of a pass, confidential>"
 
 
 @dataclass(frozen=True, eq=False)

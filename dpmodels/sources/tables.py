@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import re
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array, dimensions
+from dpmodels.cells import objects_of
 from dpmodels.errors import DPModelsError, RequestError, SourceError, did_you_mean, shown
 from dpmodels.formula.reading import TWO_DIMENSIONS, coerce, coerce_all
 from dpmodels.formula.schema import Schema, as_recorded
@@ -276,7 +278,9 @@ class FrameSource:
         self.n: int | None = len(frame)
         self.schema_attr = Schema.from_frame_attrs(frame)
         self._columns: dict[str, Any] = {}
-        self._small = len(frame) * len(names) <= _SMALL and set(types) == {np.dtype(np.float64)}
+        # not set(types): the hash of a type of categories is made of its cells
+        plain = all(isinstance(t, np.dtype) and t == np.float64 for t in types)
+        self._small = len(frame) * len(names) <= _SMALL and plain
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield slices of columns: views, looked up once for all passes."""
@@ -324,11 +328,12 @@ class DictSource:
     in_memory = True
     schema_attr = None
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
+    def __init__(self, data: Mapping[str, Any], *, paired: bool = False) -> None:
         check_names(data)
         for name, cells in data.items():
             _check_column(name, cells)
-        data = _aligned_series(data)
+        if not paired:
+            _check_indexes(data)
         self._data = {k: own_column(v) for k, v in data.items()}
         # properties that only its array shows, as of a sparse matrix
         for name, column in self._data.items():
@@ -349,8 +354,9 @@ class DictSource:
     def partitions(self, names: Sequence[str], rows: int) -> list[Partition]:
         """Return parts of the columns: views."""
         columns = {c: self._data[c] for c in names}
+        paired = functools.partial(DictSource, paired=True)  # slices of one index are several
         return [
-            Partition(DictSource, {c: _slice(v, a, b) for c, v in columns.items()}, a, b - a)
+            Partition(paired, {c: _slice(v, a, b) for c, v in columns.items()}, a, b - a)
             for a, b in aligned(self._rows, rows)
         ]
 
@@ -376,41 +382,23 @@ def _check_column(name: str, cells: Any) -> None:
         raise SourceError(f"column {name!r} is {problem}. Nothing was charged")
 
 
-def _aligned_series(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the columns, with pandas Series matched by their index as ``pd.DataFrame`` does.
+def _check_indexes(data: Mapping[str, Any]) -> None:
+    """Refuse pandas Series whose rows belong together by labels, which would have to be compared.
 
-    Where a Series lacks a label its cell is missing. Whole numbers and truth values are then kept
-    in types that can say so: others would turn into floats.
+    **Privacy.** Labels are cells. Series have one index if it is the same object, or the same range
+    of whole numbers: facts of types and shapes. Whether labels are equal, or occur twice, is not
+    looked at: how many rows there are, and which cells are in one, would depend on them.
     """
-    series = {k: v for k, v in data.items() if _is_series(v)}
-    first = next(iter(series.values()), None)
-    if first is None or all(v.index is first.index or v.index.equals(first.index)
-                            for v in series.values()):  # fmt: skip
-        return data
-    import pandas as pd
-
-    safe = {k: v.astype(_nullable(v.dtype)) for k, v in series.items()}
-    frame = withheld(lambda: pd.DataFrame(safe), _NOT_ALIGNED)
-    return {k: frame[k] if k in series else v for k, v in data.items()}
-
-
-#: Said of Series that pandas cannot match; its own message could quote their labels.
-_NOT_ALIGNED = (
-    "the Series of the mapping have different indexes, which cannot be matched (a label occurs "
-    "twice). Nothing was charged. Give a DataFrame, or pair them by position: "
-    "{'y': y.to_numpy(), 'x': x.to_numpy()}"
-)
-
-
-def _is_series(cells: Any) -> bool:
-    return type(cells).__module__.split(".")[0] == "pandas" and hasattr(cells, "index")
-
-
-def _nullable(dtype: Any) -> Any:
-    """Return a type of the same cells that can hold a missing one."""
-    if not isinstance(dtype, np.dtype) or dtype.kind not in "iub":
-        return dtype
-    return "boolean" if dtype.kind == "b" else dtype.name.replace("i", "I").replace("u", "U")
+    of_pandas = [v for v in data.values() if type(v).__module__.split(".")[0] == "pandas"]
+    indexes = [v.index for v in of_pandas if hasattr(v, "index")]
+    for index in indexes[1:]:
+        ranges = all(type(i).__name__ == "RangeIndex" for i in (index, indexes[0]))
+        if not (index.is_(indexes[0]) or (ranges and index.equals(indexes[0]))):
+            raise SourceError(
+                "the Series of the mapping have indexes of their own, and labels are not compared "
+                "here. Nothing was charged. To match rows by label give pd.DataFrame(data); to "
+                "pair them by position {'y': y.to_numpy(), 'x': x.to_numpy()}"
+            )
 
 
 def own_column(cells: Any) -> Any:
@@ -419,7 +407,9 @@ def own_column(cells: Any) -> Any:
     if module == "pandas" and hasattr(cells, "dtype"):
         import pandas as pd
 
-        return cells if isinstance(cells, pd.Series) else pd.Series(cells)
+        if type(cells).__name__ == "NumpyExtensionArray":  # a Series would look into its cells
+            return np.asarray(cells)
+        return cells if isinstance(cells, pd.Series) else pd.Series(cells, dtype=cells.dtype)
     if module == "polars" and hasattr(cells, "to_arrow"):
         return cells.to_arrow()
     if module == "pyarrow":
@@ -456,8 +446,7 @@ class ArrowSource:
         schema = data.schema if isinstance(getattr(data, "schema", None), pa.Schema) else None
         if schema is None:
             # A lazy query is run to find its columns, without rows if it supports that.
-            lazy = type(data).__module__.split(".")[0].lstrip("_") == "duckdb"
-            query = data.limit(0) if lazy and hasattr(data, "limit") else data
+            query = data.limit(0) if _is_lazy(data) else data
             if type(data).__module__.split(".")[0] == "polars":
                 _check_polars(dict(data.schema))
             schema = withheld(lambda: pa.RecordBatchReader.from_stream(query).schema)
@@ -477,7 +466,10 @@ class ArrowSource:
         if isinstance(self._data, pa.RecordBatchReader):
             reader = self._data
         else:
-            reader = pa.RecordBatchReader.from_stream(self._data)
+            query = self._data
+            if _is_lazy(query):  # of the other columns a query computes nothing, so nothing fails
+                query = query.project(", ".join('"' + c.replace('"', '""') + '"' for c in names))
+            reader = pa.RecordBatchReader.from_stream(query)
         for batch in reader:
             yield from batch_chunks(batch, names)
 
@@ -490,6 +482,11 @@ class ArrowSource:
             Partition(ArrowSource, table.slice(a, b - a), a, b - a)
             for a, b in aligned(self.n, rows)
         ]
+
+
+def _is_lazy(data: Any) -> bool:
+    """Return whether a table is a relation of DuckDB: a query that runs when it is read."""
+    return type(data).__module__.split(".")[0].lstrip("_") == "duckdb" and hasattr(data, "project")
 
 
 def _check_polars(schema: Mapping[str, Any]) -> None:
@@ -935,23 +932,12 @@ class Features:
         text = how == "first" and self._text(column)
         number = as_recorded(column, Real(), self._source.kinds)
         parts = [
-            _texts(chunk[column]) if text else coerce(chunk[column], number)
+            objects_of(chunk[column]) if text else coerce(chunk[column], number)
             for chunk in self._source.chunks([column])
         ]
         cells: Any = np.concatenate(parts) if parts else np.empty(0)
         present &= np.array([c is not None for c in cells], bool) if text else np.isfinite(cells)
         return FUNCTIONS[how](codes[present], cells[present], people)
-
-
-def _texts(column: Any) -> Any:
-    """Return the cells of a column as objects, None if a cell is missing, cell by cell."""
-    name = next(n for n in ("to_pylist", "to_list", "tolist") if hasattr(column, n))
-    cells = getattr(column, name)()
-    out = np.empty(len(cells), dtype=object)
-    for i, cell in enumerate(cells):  # missing by its type: nothing of the cell itself is called
-        missing = type(cell).__name__ in ("NoneType", "NAType", "NaTType")
-        out[i] = None if missing or (isinstance(cell, float) and cell != cell) else cell
-    return out
 
 
 def _checked(source: Source, name: str, feature: Any) -> tuple[str, str]:

@@ -350,6 +350,18 @@ def _refuse_reader(data: Any) -> None:
         raise SourceError("an open file is not a table. Give its path, as in data='study.csv'")
 
 
+def _refuse_other_objects(data: Any) -> None:
+    """Refuse a column, or a connection to a database, with what to type."""
+    if type(data).__name__ == "Series":
+        raise SourceError("a Series is one column, not a table. For example: series.to_frame('y')")
+    connects = any(hasattr(data, name) for name in ("cursor", "sql", "connect"))
+    if connects and not hasattr(data, "columns"):  # a polars frame has sql(), too
+        raise SourceError(
+            f"a {type(data).__name__} is a connection to a database, not a table. Pass what a "
+            "query gives: con.sql(query) of DuckDB, else pd.read_sql(query, con)"
+        )
+
+
 def as_source(data: Any) -> Source:
     """Choose the adapter for ``data`` without reading a cell.
 
@@ -371,8 +383,7 @@ def as_source(data: Any) -> Source:
         return LazyPolarsSource(data)
     if module == "pyarrow" and hasattr(data, "count_rows") and hasattr(data, "to_batches"):
         return DatasetSource(data)
-    if type(data).__name__ == "Series":
-        raise SourceError("a Series is one column, not a table. For example: series.to_frame('y')")
+    _refuse_other_objects(data)
     if isinstance(data, Mapping):
         if any(isinstance(v, (str, Number)) for v in data.values()):
             raise SourceError(

@@ -115,8 +115,19 @@ class Study:
 
         return verify(path_of(out, "out="), ledger)
 
+    @staticmethod
+    def join(folders: Any, *, effects: str = "fixed", overlap: bool = False) -> Any:
+        """Join the runs of several sites, in the order of ``[study] sites``: reads no data.
 
-# -- ``dpmodels study``: new, check, inspect, rehearse, run, verify.
+        Sums are added by ``dp.pool``, estimates combined by ``dp.meta``, which takes the options.
+        ``folders`` are those of the runs, or their ``record.json``.
+        """
+        from dpmodels.study.joining import join
+
+        return join(folders, effects=effects, overlap=overlap)
+
+
+# -- ``dpmodels study``: new, check, inspect, rehearse, run, verify, join.
 
 
 #: Exit codes of the command line (``dpmodels/__main__.py``).
@@ -145,6 +156,10 @@ _STEPS: dict[str, tuple[str, tuple[tuple[str, dict[str, Any]], ...]]] = {
     )),
     "verify": ("Hold a folder against its record, and against the ledger.",
                (("folder", {}), _LEDGER)),
+    "join": ("Join the runs of several sites, each given by its folder. Reads no data.", (
+        ("folders", {"nargs": "+", "metavar": "FOLDER"}), ("--effects", {"default": "fixed"}),
+        ("--overlap", {"action": "store_true", "help": "a person may be at several sites"}),
+    )),
 }  # fmt: skip
 
 
@@ -166,6 +181,9 @@ def _run_step(arguments: Any) -> int:
         verified = Study.verify(arguments.folder, arguments.ledger)
         print(verified)
         return _DONE if verified.ok else _REFUSED
+    if arguments.step == "join":
+        print(Study.join(arguments.folders, effects=arguments.effects, overlap=arguments.overlap))
+        return _DONE
     study = Study.read(arguments.file)
     if arguments.step == "inspect":
         study.inspect(arguments.data)
@@ -186,7 +204,7 @@ def _run_step(arguments: Any) -> int:
 
 def add(commands: Any) -> None:
     """Add the commands to the parser of the command line."""
-    text = "A study in a file: new, check, inspect, rehearse, run, verify."
+    text = "A study in a file: new, check, inspect, rehearse, run, verify, join."
     steps = commands.add_parser("study", help=text, description=text)
     steps = steps.add_subparsers(metavar="STEP", required=True)
     for name, (text, arguments) in _STEPS.items():

@@ -401,7 +401,9 @@ class Paper:
     def budget(self, rule: str) -> dict[str, Any]:
         """Return the budget of the study, as ``Budget`` takes it."""
         pair = {key: float(self.get("budget", key)) for key in ("eps", "delta")}
-        return {**pair, "relation": self.relation, "unit": self.unit or "record", "rule": rule}
+        accounting = self.get("budget", "accounting")
+        said = {"rule": rule} if accounting is None else {"accounting": accounting}
+        return {**pair, "relation": self.relation, "unit": self.unit or "record", **said}
 
 
 def canonical_hash(contents: Mapping[str, Any]) -> str:
@@ -517,6 +519,9 @@ class _Reader:
         if budget.get("relation", "replace") not in ("replace", "add-remove"):
             self.fault(("budget", "relation"), 'relation is "replace" (the number of rows is '
                        'public) or "add-remove"')  # fmt: skip
+        if budget.get("accounting", "gaussian") not in ("gaussian", "sums"):
+            self.fault(("budget", "accounting"), 'accounting is "gaussian" (the default: mu^2 of '
+                       'Gaussian noise is summed) or "sums" (of eps and of delta)')  # fmt: skip
         seen: dict[str, str] = {}
         for path, release in self.listed("release"):
             name, source, verb = (release.get(key, "") for key in ("name", "from", "verb"))

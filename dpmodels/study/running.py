@@ -436,6 +436,8 @@ def _head(ran: Any) -> str:
              if paper.get("study", key)]  # fmt: skip
     lines += [f"Planned for {size}" + "".join(f"; the data have {n:,}" for n in sorted(met)) + ".",
               f"Guarantee: {statement}."]  # fmt: skip
+    if charges and not ran.rehearsal:
+        lines += joint(charges).explain().sentences()
     return "".join(f"<p>{escape(line)}</p>" for line in lines)
 
 
@@ -578,6 +580,14 @@ def _forecast(paper: Paper, verb: str, formula: str, arguments: dict[str, Any]) 
     return "fine" if max(worst) <= _FINE else "rough" if max(worst) <= _ROUGH else "not determined"
 
 
+#: Note where a budget of plain sums is chosen because Gaussian accounting does not hold the plan.
+_PLAIN_SUMS = (
+    "The releases fit only as plain sums of eps and delta, so the ledger begins with them: it will "
+    "hold fewer later releases by Gaussian noise than Gaussian accounting. A slightly larger eps "
+    'of the budget avoids this ([budget] accounting = "gaussian" or "sums" decides).'
+)
+
+
 @dataclass(frozen=True, repr=False)
 class Checked(Shown):
     """Result of a check: ``problems``, each with its place, or the plan of the releases.
@@ -612,7 +622,10 @@ class Checked(Shown):
             plain(("release", "what", "eps", "delta", "forecast"), lines),
             title=f"{self.title}: can run (no data read, nothing charged)",
             facts=(("Together", self.total.statement()), ("Left of the budget", self.left)),
-            notes=tuple(f"{o.asked.name}: {note}" for o in self.outlooks for note in o.notes),
+            notes=(
+                *(f"{o.asked.name}: {note}" for o in self.outlooks for note in o.notes),
+                *((_PLAIN_SUMS,) if self.rule == "basic" else ()),
+            ),
         )
 
 
@@ -663,7 +676,8 @@ def _charged(paper: Paper, outlooks: list[Outlook], ledger: Any) -> tuple[Any, s
     from dpmodels.privacy.budget import Budget
 
     attempts = []
-    for rule in ("auto", "basic") if ledger is None else ("",):
+    rules = ("auto", "basic") if paper.get("budget", "accounting") is None else ("auto",)
+    for rule in rules if ledger is None else ("",):
         opened = Budget(**paper.budget(rule)) if ledger is None else Budget.open_readonly(ledger)
         account, short = opened.account, []
         for request, guarantee in ((o.asked, o.guarantee) for o in outlooks if o.guarantee):

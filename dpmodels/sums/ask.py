@@ -32,7 +32,7 @@ from dpmodels.proof.prove import (
     sensitivity,
     separate_weights,
 )
-from dpmodels.proof.sets import Ball, Box, ConvexHull, NuclearBall
+from dpmodels.proof.sets import Ball, Box, NuclearBall
 from dpmodels.proof.statistics import Gram, Norm, Ranks, Split, Statistic
 from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
 from dpmodels.sources.summed import integer_sums, summed
@@ -76,11 +76,6 @@ class Added:
     step: Any = None
 
 
-def as_is(sums: Any) -> Added:
-    """Return sums as they are."""
-    return Added(sums)
-
-
 class Pass(Protocol):
     """Exact sums over rows, computed in this thread or by tasks."""
 
@@ -95,7 +90,7 @@ class Query:
 
     statistic: Statistic | Of  # Statistic that the prover reads
     over: Pass  # Queries with one pass share its reading of the rows
-    part: Callable[[Any], Added] = as_is  # Selects the statistic's entries from the exact sums
+    part: Callable[[Any], Added] = Added  # Selects the statistic's entries from the exact sums
     unit: float = 1.0  # One unit of the statistic, in the user's units
     factor: float = 1.0  # At least 1: noise of a published size, larger than it need be
     whole: bool = False  # Whether Laplace noise is on the integers (the geometric mechanism)
@@ -412,34 +407,26 @@ class Moments:
     design : Design
     rowmap : LatticeMap
     people : bool
-        Whether units are people: a person's matrix is scaled to a bounded trace, or with
-        ``average`` their mean is used.
-    average : bool
-    through : function or None
-        Public map of the rows, applied first.
+        Whether units are people: a person's matrix is scaled to a bounded trace.
     """
 
     design: Design
     rowmap: Any
     people: bool = False
-    average: bool = False
-    through: Callable[[Any], Any] | None = None
 
     def total(self, rows: Any, reading: dict[str, Any]) -> Any:
         """Return the Gram matrix. Confidential."""
-        rows = rows if self.through is None else self.through(rows)
         if self.people:
-            job = PeopleGramOf(self.rowmap, average=self.average)
-            return summed(rows, self.design, job, **reading)
+            return summed(rows, self.design, PeopleGramOf(self.rowmap), **reading)
         return gram_over(rows, self.design, self.rowmap, **reading)
 
     @property
-    def set(self) -> Ball | Box | NuclearBall | ConvexHull:
+    def set(self) -> Ball | Box | NuclearBall:
         """Clip set of one unit, from the map."""
-        return set_of(self.rowmap, people=self.people, average=self.average)
+        return set_of(self.rowmap, people=self.people)
 
 
-def set_of(rowmap: Any, *, people: bool = False, average: bool = False) -> Any:
+def set_of(rowmap: Any, *, people: bool = False) -> Any:
     """Return the clip set of a row map: that into which its :mod:`~dpmodels.sums.products` cuts."""
     clip_set = getattr(
         rowmap, "clip_set", None
@@ -451,13 +438,10 @@ def set_of(rowmap: Any, *, people: bool = False, average: bool = False) -> Any:
         raise PrivacyBugError(f"no clip set is known of {type(rowmap).__name__}")
     k = len(inner.box)
     if inner.ball == k and not isinstance(rowmap, WithOne):
-        if average:
-            raise PrivacyBugError("means of people are of boxes")
         return NuclearBall(k) if people else Ball(k)
-    if inner.ball or (people and not average):
+    if inner.ball or people:
         raise PrivacyBugError("a map into a ball and a box has no set of its own: say the parts")
-    with_constant = isinstance(rowmap, WithOne) or average
-    return ConvexHull(Box(k, one=with_constant)) if people else Box(k, one=with_constant)
+    return Box(k, one=isinstance(rowmap, WithOne))
 
 
 @dataclass(frozen=True, eq=False)

@@ -378,7 +378,7 @@ class BallCells:
     @functools.cached_property
     def _affine(self) -> tuple[Array, Array]:
         """Return (images of cells (k, K), slopes of numeric variables (k, d)), over the radius."""
-        table, M = self.grid.table.copy(), self.rowmap._map[0]
+        table, M = self.grid.table.copy(), self.rowmap.affine[0]
         if self.first:
             table = np.vstack([np.ones((1, table.shape[1])), table])
         slopes = M if self.rowmap.matrix is not None else np.diag(M[:, 0])

@@ -17,10 +17,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.arrays import Array
+from dpmodels.arrays import ROW_PAD, Array
 from dpmodels.formula.program import clip_cells
 from dpmodels.proof.sets import STEPS
-from dpmodels.sources.rows import ROW_PAD
 
 #: Rows of a symmetric product per block.
 _AT_ONCE = 4
@@ -135,9 +134,7 @@ def _exactly(
     out *= (exponent + _ONE_MORE).view(np.float64)
 
 
-def looked_up(
-    images: Array, slopes: Array, numbers: Array, cells: npt.NDArray[np.intp]
-) -> Array:
+def looked_up(images: Array, slopes: Array, numbers: Array, cells: npt.NDArray[np.intp]) -> Array:
     """Return the images (k, m) of rows given by a cell and numeric values, computed row by row.
 
     Parameters
@@ -356,9 +353,7 @@ def ball_integers(g: Array, radius: float) -> Array:
     return end_along(g, length, radius)
 
 
-def inside(
-    w: Array, steps: float = STEPS, ball: int = 0, project: bool = False
-) -> Mask | None:
+def inside(w: Array, steps: float = STEPS, ball: int = 0, project: bool = False) -> Mask | None:
     """Clip rows (columns of ``w``) into their set, in place; return the mask of complete rows.
 
     Parameters

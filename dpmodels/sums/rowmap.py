@@ -53,7 +53,6 @@ __all__ = [
     "RowMap",
     "UnitScale",
     "WithOne",
-    "averages",
     "factors",
     "identity_scale",
     "images_of",
@@ -157,7 +156,7 @@ class RowMap:
 
     def _affine(self, block: Array, steps: float) -> Array:
         """Return ``steps * w / box`` before any bound; overwrites ``block`` without a matrix."""
-        M, shift = self._map
+        M, shift = self.affine
         if self.matrix is None:
             block *= M * steps
             w = block
@@ -168,7 +167,7 @@ class RowMap:
         return w
 
     @functools.cached_property
-    def _map(self) -> tuple[Array, Array | None]:
+    def affine(self) -> tuple[Array, Array | None]:
         """The affine map to ``w / box``: (k, q) matrix, or (q, 1) diagonal; and (k, 1) shift."""
         if self.matrix is None:
             M = (self.unit.scale / self.box)[:, None]
@@ -232,7 +231,7 @@ class OfCells:
     @functools.cached_property
     def _images(self) -> tuple[Array, Array]:
         """Images of the cells, and the increment of each number, in lattice steps."""
-        matrix, shift = self.rowmap._map
+        matrix, shift = self.rowmap.affine
         return images_of(matrix * TOP, None if shift is None else shift * TOP, self.grid)
 
     def integers(self, block: tuple[Array, npt.NDArray[np.intp]]) -> Array:
@@ -554,49 +553,25 @@ def product(z: Array, total: ExactSum) -> None:
         total.add(cross_product(z[:, a : a + WINDOW]))
 
 
-def averages(block: BlockOfPeople, rowmap: RowMap) -> Array:
-    """Return one lattice row per person: the mean of its complete rows, and whether it has any.
-
-    Returns
-    -------
-    (k + 1, people) array
-        Integers, rounded towards zero: no entry is larger than the last, one whole unit or 0.
-    """
-    z, rows_complete = rowmap.clip_and_round(block.rows)
-    constant = np.ones(z.shape[1]) if rows_complete is None else rows_complete.astype(float)
-    total = sums(np.vstack([z, constant]), block.starts)
-    complete = total[-1]
-    out = total / np.maximum(complete, 1.0)
-    out[-1] = np.where(complete > 0, STEPS, 0.0)
-    return towards_zero(out)
-
-
 @dataclass(frozen=True, eq=False)
 class PeopleGramOf:
-    """The Gram matrix of people: ``sum_p c_p G_p`` of their rows, or that of their averages.
+    """The Gram matrix of people: ``sum_p c_p G_p`` of their rows.
 
     Privacy
     -------
     Confidential. One person contributes one positive semidefinite integer matrix of trace at most
     2^40: rows are mapped by the affine part of ``rowmap``, whose ball is that of a person's trace.
-    With ``average`` one row ``(mean of the complete rows, has any, 1)``, in the convex hull of what
-    a complete row can be, or the zero row (``units.md``, 8).
     """
 
     rowmap: Any
-    average: bool = False  # People's means, not their sums
     of_people: ClassVar[bool] = True
 
     def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> Gram:
         """Return the Gram matrix of blocks of whole people. Confidential."""
-        k = len(self.rowmap.box) + 2 * self.average
+        k = len(self.rowmap.box)
         total = ExactSum(k, k)
         with np.errstate(all="ignore"):
             for block in blocks:
-                if self.average:
-                    means = averages(block, self.rowmap)
-                    product(np.vstack([means, np.full((1, means.shape[1]), STEPS)]), total)
-                    continue
                 z = np.ascontiguousarray(self.rowmap.image(block.rows))
                 (lattice,) = into_balls(z, missing(z), block, STEPS)
                 product(lattice, total)

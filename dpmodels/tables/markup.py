@@ -441,9 +441,15 @@ def render_latex(table: Content) -> str:
     return "\n".join(["% needs \\usepackage{booktabs,threeparttable}", *lines])
 
 
+def _facts(table: Content) -> list[str]:
+    """Return the facts as texts, without that of privacy where the statement has all of it."""
+    once = "Privacy" if table.statement else None
+    return [label_and_value(*fact) for fact in facts_of(table) if fact[0] != once]
+
+
 def _notes_latex(table: Content, has_grid: bool) -> list[str]:
     """Return the notes under a table in LaTeX."""
-    facts = "; ".join(escape_latex(label_and_value(*fact)) for fact in facts_of(table))
+    facts = "; ".join(map(escape_latex, _facts(table)))
     out = [f"{facts}."] if has_grid and facts else []
     out += [f"Privacy: {escape_latex(table.statement)}."] if table.statement else []
     if table.page is not None:
@@ -520,7 +526,7 @@ def write_word(table: Content, path: Path) -> None:
         document.add_heading(table.title, level=2)
     for columns, rows in grids_of(table):
         _grid_word(document, columns, rows)
-    facts = [label_and_value(*fact) for fact in facts_of(table)]
+    facts = _facts(table)
     lines = [f"{'; '.join(facts)}."] if facts else []
     lines += [table.page.text, *table.page.bullets] if table.page is not None else []
     lines += [*table.legend, *([f"Privacy: {table.statement}."] if table.statement else [])]

@@ -110,6 +110,13 @@ class Written:
         """Write a Word file (needs python-docx): ``to_word("table.docx")``."""
         self._shown()._file("docx", path)
 
+    @also.method
+    def as_gt(self) -> Any:
+        """Return the table as ``great_tables.GT`` (needs ``dpmodels[tables]``), to be styled."""
+        from dpmodels.tables.great import great_table
+
+        return great_table(self._shown().table())
+
     def _written(self, fmt: str, path: Any) -> str:
         """Return the table in a format, and write it to a file if a path is given."""
         shown = self._shown()
@@ -316,6 +323,11 @@ FORMAT, VERSION = "dpmodels.result", 1
 _KINDS = {
     "combinations": "dpmodels.results.contrasts:Combinations",
     "joint test": "dpmodels.results.inference:JointTest",
+    "adjusted curves": "dpmodels.results.adjusted:AdjustedCurves",
+    "meta-analysis": "dpmodels.results.meta:MetaAnalysis",
+    "joined tables": "dpmodels.results.merged:Joined",
+    "column": "dpmodels.tables.content:Column",
+    "equivalence": "dpmodels.results.joint:Equivalence",
     "anova": "dpmodels.results.inference:AnovaTable",
     "etable": "dpmodels.results.side_by_side:Etable",
     "score": "dpmodels.models.holdout:Score",

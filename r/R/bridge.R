@@ -121,7 +121,10 @@ schema_argument <- function(schema) {
   }, schema, names(schema))
 }
 
-date_text <- function(x) format(x, if (inherits(x, "Date")) "%Y-%m-%d" else "%Y-%m-%d %H:%M:%S")
+# A POSIXct is an instant: it is read and written in UTC.
+date_text <- function(x) {
+  if (inherits(x, "Date")) format(x, "%Y-%m-%d") else format(x, "%Y-%m-%d %H:%M:%S", tz = "UTC")
+}
 
 # -- Columns
 
@@ -168,18 +171,11 @@ plain_classes <- c("numeric", "integer", "double", "character", "logical")
 
 column_bytes <- function(x, kind) {
   switch(kind,
-    number = , date = list(kind = kind, cells = writeBin(as.double(unclass(x)), raw())),
+    number = , date = , time = list(kind = kind, cells = writeBin(as.double(unclass(x)), raw())),
     integer64 = , logical = list(kind = kind, cells = writeBin(as.vector(unclass(x)), raw())),
     duration = list(kind = kind, cells = writeBin(as.double(x, units = "secs"), raw())),
-    time = list(kind = kind, cells = writeBin(as.double(unclass(x)), raw()), zone = zone_of(x)),
     text = text_bytes(x)
   )
-}
-
-zone_of <- function(x) {
-  zone <- attr(x, "tzone")[1]
-  if (is.null(zone) || is.na(zone) || zone == "") zone <- suppressWarnings(Sys.timezone())
-  if (is.null(zone) || is.na(zone)) "UTC" else zone
 }
 
 # Codes and the texts that they stand for. Text that is not UTF-8 is no level of anything.

@@ -46,7 +46,7 @@ OF_CODE = re.compile(r"[a-z]{3,}(?:_[a-z]+)*_[a-z]{3,}|[a-z]{2}[A-Z][a-z]|^_?[A-
 #: What has methods of these names, and the package as users import it.
 OBJECTS = {"dp", "fit", "budget", "self", "score", "release", "design", "ask", "plan", "run"}
 #: Names of other packages.
-FOREIGN = {"transform_state", "randhie"}
+FOREIGN = {"transform_state", "randhie", "TRY_CAST"}
 
 
 def sources():

@@ -217,6 +217,15 @@ def test_every_public_name_has_its_place_in_the_reference(site, built):
             assert f"{thing.__module__}.{thing.__qualname__}" in ids or name.lower() in ids, name
 
 
+def test_no_cell_shows_the_escape_of_a_bar(site):
+    """Eight cells of tables printed the backslash of "y ~ x | id" in code."""
+    pages = [path for folder in ("guides", "coming") for path in site.glob(f"{folder}/**/*.html")]
+    assert pages
+    for path in pages:
+        cells = re.findall(r"<td[^>]*>.*?</td>", path.read_text(encoding="utf-8"), re.DOTALL)
+        assert not [cell for cell in cells if re.search(r"<code>[^<]*\\\|", cell)], path.name
+
+
 def test_every_method_of_every_kind_stands_in_the_reference(site, built):
     """Nine of Fit's did; ``emmeans``, ``wald_test`` and others stood on no page."""
     import sys

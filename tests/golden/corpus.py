@@ -254,7 +254,8 @@ def moved(old, new):
             if not name.endswith("@ dask"):
                 yield f"{name}: gone"
         elif name not in old:
-            yield f"{name}: new"
+            if not name.endswith("@ dask"):  # stored where there was no Dask
+                yield f"{name}: new"
         else:
             for what in sorted(old[name].keys() | new[name].keys()):
                 a, b = old[name].get(what), new[name].get(what)

@@ -32,6 +32,7 @@ VERBS = {
     "dp_multinom": ("o", "scoring", [{}]),
     "dp_coxph": ("Surv(t, e)", "scoring", [{}, {"breaks": 3}, {"concordance": True}]),
     "dp_survfit": ("Surv(t, e)", "table", [{}, {"breaks": 3}, {"breaks": 40}]),
+    "dp_survfit, causes": ('Surv(t, o, cause="all")', "table", [{"breaks": 3}]),
     "dp_survdiff": ("Surv(t, e)", "logrank", [{"breaks": 5}]),
     "dp_moments": ("", "ssp", [{"stages": 1}, {"stages": 2}]),
     "dp_moments, joint": ("", "joint", [{}]),

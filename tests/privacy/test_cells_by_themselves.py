@@ -147,7 +147,8 @@ def test_a_fit_is_not_moved_by_a_missing_cell_elsewhere():
 
 def test_both_readers_of_numbers_agree():
     """A chunk of text is parsed at once if every cell is a number, else cell by cell."""
-    from dpmodels.formula.reading import _number, _parsed, _read_or_none
+    from dpmodels.cells import read_or_none
+    from dpmodels.formula.reading import _number, _parsed
 
     rng = np.random.default_rng(3)
     odd = ["+1", " 1", "1e400", "-1e-400", "4.9e-324", "0x10", "1_0", "nan(1)", "-Infinity", "1.",
@@ -156,7 +157,7 @@ def test_both_readers_of_numbers_agree():
     odd += [f"{a}.{b}e{c}" for a, b, c in rng.integers(-300, 300, (5000, 3)) if b >= 0]
     read = 0
     for cell in odd:
-        parsed = _read_or_none(lambda cell=cell: _parsed(pa.array([cell])))
+        parsed = read_or_none(lambda cell=cell: _parsed(pa.array([cell])))
         if parsed is not None:
             read += 1
             np.testing.assert_array_equal(parsed, [_number(cell)], err_msg=cell)

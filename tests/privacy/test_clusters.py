@@ -299,14 +299,6 @@ def test_the_noise_of_totals_is_taken_off():
     assert np.abs(off).max() < 5.0
 
 
-def sums_of(plan, rows, chain=0):
-    """The private sums of the pass by cluster of a table. For tests."""
-    door = recorded(plan, table(rows))
-    one = next(q for q in door.asked if q.step.startswith("cluster scores"))
-    with np.errstate(all="ignore"):
-        return one.query.over.total(rows_for(plan, table(rows), len(rows)), {})
-
-
 def test_clusters_that_are_not_touched_are_bit_identical():
     plan, rng = plan_of("clusters"), np.random.default_rng(8)
     base = [good_row(rng) for _ in range(23)]
@@ -348,13 +340,17 @@ def test_the_sums_do_not_depend_on_order_blocks_or_parts():
         assert whole.singles == other.singles
 
 
-def test_rows_without_an_id_count_as_one_each():
+def test_rows_without_an_id_add_nothing():
+    """They are missing: what is summed is what the other rows sum to."""
     plan, rng = plan_of("clusters"), np.random.default_rng(10)
-    rows = [{**good_row(rng), "v": None} for _ in range(24)]
-    found = sums_of(plan, rows)
-    assert len(found.labels) == 0
-    assert found.singles == 24
-    assert found.alone[0].trace() > 0
+    rows = [good_row(rng) for _ in range(24)]
+    door = recorded(plan, table(rows))
+    over = next(q for q in door.asked if q.step.startswith("cluster scores")).query.over
+    some = [{**row, "v": None} if i % 2 else row for i, row in enumerate(rows)]
+    with np.errstate(all="ignore"):
+        found, other = (over.total(rows_for(plan, table(t), len(t)), {}) for t in (some, rows[::2]))
+    assert len(found.labels) and np.array_equal(found.labels, other.labels)
+    assert np.array_equal(found.sums, other.sums)
 
 
 # --- mutants ------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ false alarms.
 """
 
 import math
-import pickle
 import warnings
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -124,7 +124,7 @@ def test_the_sums_do_not_depend_on_order_or_blocks_and_travel():
     people = [rows_of(rng, i, 1 + i % 9, 300, 0.0) for i in range(N)]
     door = recorded(plan, table(people, np.random.default_rng(1)))
     over = next(q for q in door.asked if q.step == "cluster scores").query.over
-    over = pickle.loads(pickle.dumps(over))
+    over = cloudpickle.loads(cloudpickle.dumps(over))  # as tasks are sent
     found = []
     for seed, height in ((1, 8192), (2, 8192), (3, 7)):
         rows = rows_for(plan, table(people, np.random.default_rng(seed)), seed=0)

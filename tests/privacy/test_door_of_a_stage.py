@@ -12,7 +12,7 @@ from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, eps_g
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import FLOAT_NOTE, Run, own_proof
 from dpmodels.proof.prove import Of, noise_of, sensitivity
-from dpmodels.proof.sets import Ball, Box, ConvexHull, Interval, NuclearBall, OneHot
+from dpmodels.proof.sets import Ball, Box, Interval, NuclearBall, OneHot
 from dpmodels.proof.statistics import Cells, Gram, RankOne, Ranks, Sum
 from dpmodels.sources.people import PeopleRows
 from dpmodels.sources.rows import Rows, Windows
@@ -249,7 +249,6 @@ def test_sets_are_read_off_the_maps():
     assert set_of(ball, people=True) == NuclearBall(3)
     assert set_of(box) == Box(3)
     assert set_of(WithOne(box)) == Box(3, one=True)
-    assert set_of(box, people=True, average=True) == ConvexHull(Box(3, one=True))
 
 
 @pytest.mark.parametrize(
@@ -260,7 +259,6 @@ def test_sets_are_read_off_the_maps():
         (row_map(3, 2), {}, "say the parts"),  # a ball beside a box
         (WithOne(row_map(3, 3)), {}, "say the parts"),
         (row_map(3, 0), {"people": True}, "say the parts"),  # sums of a person have no bound
-        (row_map(3, 3), {"people": True, "average": True}, "means of people are of boxes"),
     ],
 )
 def test_a_map_that_may_leave_its_set_makes_no_query(rowmap, how, told):

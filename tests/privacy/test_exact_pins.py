@@ -12,7 +12,7 @@ from scipy.stats import norm
 import dpmodels as dp
 from dpmodels.audit.replay import replay_stage
 from dpmodels.formula.schema import Schema
-from dpmodels.models.mean import PtrMeanDetail, sensitivity
+from dpmodels.models.mean_ptr import PtrMeanDetail, sensitivity
 from dpmodels.models.objpert import COEF_STEP, INEXACT_STEP
 from dpmodels.privacy import ledger_file as sqlite_store
 from dpmodels.privacy.account import Account, entries_of

@@ -1,20 +1,22 @@
 """Sensitivity of the passes of every model, on hostile neighbours, and the mutants it must catch."""
 
+import dataclasses
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from dpmodels.core import parallel as sums
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.proof.sets import STEPS
-from dpmodels.scoring import passes as sums
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import Expectile, Huber, Quantile, State
 from dpmodels.scoring.pass_plan import plan_pass
-from dpmodels.scoring.passes import Centre, ScorePass
+from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rules import BOUNDED, LINEAR, MEANS
 from dpmodels.sums.rowmap import UnitScale
+from tests.one_pass import ScorePass
 
 P = 3
 MODELS = {
@@ -240,9 +242,10 @@ def test_sums_do_not_depend_on_order_or_parts(name):
 
 @pytest.mark.parametrize("name", ["logit", "poisson", "expectile"])
 def test_lengths_beyond_the_clip_end_at_it(name, monkeypatch):
-    """A wrong f does not take a weighted score out of its ball: the end is of every map."""
+    """A wrong f does not take a weighted score of one clip out of its ball: the end is of every map."""
     model, rules = MODELS[name]
     plan, where = pass_of(rules, len(rules.passes) - 1, "replace"), centre(model)
+    plan = dataclasses.replace(plan, policy=dataclasses.replace(plan.policy, two_clips="none"))
     X = rows_of(model, np.random.default_rng(1), P, 90, plan, where)
     monkeypatch.setattr(sums, "clipped", lambda r, c: 1.3 * r)
     joint, _, _ = images(plan, where, X)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dpmodels.audit.queries import Asked, drawn_sd, noise_ratio, recorded, sensitivity_ratio
+from dpmodels.core.parallel import Parallel
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.proof.prove import sensitivity
@@ -18,8 +19,7 @@ from dpmodels.proof.statistics import RankOne
 from dpmodels.scoring import rows as engine
 from dpmodels.scoring import units as expand_engine
 from dpmodels.scoring.pass_plan import Noise, PassPlan, plan_pass
-from dpmodels.scoring.passes import joint_statistic as along
-from dpmodels.scoring.rules import LINEAR
+from dpmodels.scoring.rules import LINEAR, TAME
 from dpmodels.scoring.units import unit_pass
 from dpmodels.sums.ask import Added, Kept, Query
 from tests.privacy import test_people
@@ -29,7 +29,8 @@ P = 5
 
 
 def last_pass(**changed):
-    plan = plan_pass(LINEAR, 2, 0.5, 5000, P, "replace", meat=True, tail=5000)
+    one_clip = replace(TAME, two_clips="none")
+    plan = plan_pass(LINEAR, 2, 0.5, 5000, P, "replace", meat=True, tail=5000, policy=one_clip)
     return replace(plan, noise=replace(plan.noise, **changed)) if changed else plan
 
 
@@ -43,7 +44,7 @@ def hundredth(plan, *names):
 
 def drawn(plan):
     """The sd of every entry of a pass, from the production door."""
-    statistic = along(plan, P)
+    statistic = Parallel(plan, P).statistic
     nought = [np.zeros((P, P), dtype=int).astype(object) for _ in statistic.radii]
     added = Added((*nought, np.zeros(P, dtype=int).astype(object)), np.ones(statistic.size))
     query = Query(statistic, Kept())
@@ -57,7 +58,7 @@ def test_noise_of_the_last_pass():
     plan = last_pass()
     assert plan.mu_joint == pytest.approx(0.389, abs=5e-4)
     assert drawn(plan)[-P:] == pytest.approx(np.full(P, 59.04), abs=5e-3)
-    assert sensitivity(along(plan, P), "replace", "l2") == pytest.approx(plan.mu_joint, rel=1e-9)
+    assert sensitivity(Parallel(plan, P).statistic, "replace", "l2") == pytest.approx(plan.mu_joint, rel=1e-9)
     # of the score's own noise a hundredth: what remains is that of a release of scores alone
     assert drawn(hundredth(plan, "score"))[-P:] == pytest.approx(np.full(P, 53.39), abs=5e-3)
 
@@ -72,7 +73,7 @@ def test_a_hundredth_of_one_noise_is_paid_by_the_others(name):
     """Never below what that part alone would need at the charge: reach over mu of the part."""
     plan = last_pass()
     sd = drawn(hundredth(plan, name))
-    statistic = along(plan, P)
+    statistic = Parallel(plan, P).statistic
     alone = {"information": plan.information**2, "meat": plan.meat**2, "score": plan.clip}
     own = 2.0 if name == "score" else np.sqrt(2.0)
     at = {"information": 0, "meat": statistic.r * (statistic.r + 1) // 2, "score": -1}[name]

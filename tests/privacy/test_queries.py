@@ -271,7 +271,7 @@ def allowed(s, one):
     if by_cell(s) and isinstance(statistic, RankOne):
         one_step = statistic.flat(
             [*(np.full((statistic.r,) * 2, (R / STEPS) ** 2) for R in statistic.radii),
-             np.full(statistic.r, statistic.clip * STEPS**-2)], "l2",
+             np.full(statistic.blocks * statistic.r, statistic.clip * STEPS**-2)], "l2",
         )  # fmt: skip
         return 1.0 * one_step
     return int(by_cell(s) and isinstance(statistic, Gram))

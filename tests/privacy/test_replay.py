@@ -39,6 +39,9 @@ TREATED_BOUGHT = Schema(a=Real(), y=Real(-3, 3), k=Levels(["u", "v"]))
 FOLLOWED = Schema(
     a=Real(0, 12), b=Real(0, 12), y=Levels(["no", "yes"]), k=Levels(["u", "v"])
 )
+COMPETING = Schema(
+    a=Real(0, 12), b=Real(0, 12), y=Levels(["none", "one", "two"]), k=Levels(["u", "v"])
+)
 ORDERED = Schema(a=Real(-1, 1), b=Real(-2, 1), o=Ordered(["l", "m", "h"]))
 CLASSES_BOUGHT = Schema(a=Real(), k=Levels(["u", "v"]))
 TWO_CLASSES = Schema(k=Levels(["u", "v"]), k2=Levels(["u", "v"]))
@@ -287,6 +290,9 @@ CASES = [
     ],
     Case("dp_mean", "clipped", "a + b ~ 1"),
     Case("dp_mean", "clipped", "a ~ 1"),
+    # so strong a budget that histograms find windows before the means
+    Case("dp_mean", "clipped", "a + b ~ 1", n=60, eps=400.0),
+    Case("dp_mean", "clipped", "a + b ~ 1", n=60, eps=400.0, table="uniform"),
     Case("dp_mean", "clipped", "a + b ~ 1", delta=0.0),
     Case("dp_mean", "clipped", "a ~ 1", delta=0.0, inference=False),
     Case("dp_mean", "clipped", "a + b ~ 1", BOUGHT, n=60, eps=60.0, table="uniform"),
@@ -333,6 +339,8 @@ CASES = [
         for d, k in ((1e-4, "gaussian"), (0.0, "laplace"))
     ],
     Case("dp_table", "joint", "~ k", CLASSES, delta=0.0, noise="geometric"),
+    Case("dp_table", "joint", "a ~ k", CLASSES, n=60, eps=400.0),
+    Case("dp_table", "joint", "a + b ~ k", CLASSES, n=60, eps=400.0, noise="gaussian"),
     Case("dp_table", "joint", "~ k * k2", TWO_CLASSES),
     Case("dp_table", "joint", "a ~ k", CLASSES, quantiles=[0.2, 0.5], histogram=3),
     Case("dp_table", "joint", "a + b ~ k", CLASSES, medians="a"),
@@ -347,6 +355,12 @@ CASES = [
     Case("dp_survfit", "table", "Surv(b, a, y) ~ k", FOLLOWED, breaks=4),
     Case("dp_survfit", "table", "Surv(b, a, y) ~ k", FOLLOWED, breaks=40, max_episodes=3),
     Case("dp_survdiff", "logrank", "Surv(a, y) ~ k", FOLLOWED, breaks=5),
+    # causes: each with a run of cells, others together, as a tree, with entries; one of a hazard
+    Case("dp_survfit", "table", 'Surv(a, y, cause="all") ~ k', COMPETING, breaks=6),
+    Case("dp_survfit", "table", 'Surv(a, y, cause="two") ~ 1', COMPETING, breaks=41),
+    Case("dp_survfit", "table", 'Surv(b, a, y, cause="all") ~ k', COMPETING, breaks=7),
+    Case("dp_survdiff", "logrank", 'Surv(a, y, cause="one") ~ k', COMPETING, breaks=8),
+    Case("dp_coxph", "scoring", 'Surv(a, y, cause="one") ~ b + k', COMPETING, pairs=30, breaks=6),
     # classes, whose scores reach every ball; follow-up as scores: hazards by stratum, with entries
     *both_guessed("dp_polr", "scoring", "o ~ a + b", ORDERED, pairs=30),
     *both_guessed("dp_multinom", "scoring", "o ~ a + b", ORDERED, pairs=30),

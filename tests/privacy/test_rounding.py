@@ -16,9 +16,10 @@ import pytest
 from dpmodels.models.linear.inference import ScoreMap
 from dpmodels.models.newton import WorkingRows
 from dpmodels.scoring.pass_plan import plan_pass
-from dpmodels.scoring.passes import Centre, ScorePass
-from dpmodels.scoring.rules import LINEAR
+from dpmodels.scoring.passes import Centre
+from dpmodels.scoring.rules import LINEAR, TAME
 from dpmodels.sums.rowmap import RowMap, UnitScale
+from tests.one_pass import ScorePass
 
 
 def square(row):
@@ -76,7 +77,8 @@ def test_rows_that_were_scaled_onto_the_ball_are_told_from_those_inside():
 def test_a_score_is_no_longer_than_its_clip_in_rationals():
     """Radii made so that ``2^38 / (R a)``, the factor of a row of length a, all but is an integer."""
     rng = np.random.default_rng(3)
-    plan = plan_pass(LINEAR, 2, 0.3, 100, 1, "replace", meat=True, tail=100)
+    one_clip = dataclasses.replace(TAME, two_clips="none")
+    plan = plan_pass(LINEAR, 2, 0.3, 100, 1, "replace", meat=True, tail=100, policy=one_clip)
     at = Centre(
         UnitScale(np.ones(2), np.zeros(2), False), np.eye(1), np.zeros(1), np.eye(1), 1.0
     )

@@ -24,11 +24,12 @@ from dpmodels.models.newton import LogisticLoss, PoissonLoss, WorkingRows
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import Expectile, Huber, Information, Quantile, State, plain
 from dpmodels.scoring.pass_plan import plan_pass
-from dpmodels.scoring.passes import Centre, ScorePass
+from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rules import LINEAR
 from dpmodels.sources import people, rows
 from dpmodels.sums.products import ball_integers, looked_up, mapped, squares
 from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale
+from tests.one_pass import ScorePass
 from tests.privacy.test_replay import CASES, NAMES, tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -352,7 +353,9 @@ from dpmodels.sums.rowmap import RowMap, UnitScale
 from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.rules import LINEAR
 from dpmodels.scoring.models import plain
-from dpmodels.scoring.passes import Centre, ScorePass
+from dpmodels.core.parallel import Parallel
+from dpmodels.core.sets import Reading
+from dpmodels.scoring.passes import Centre, row_of
 
 out = hashlib.sha256()
 for q in (5, 14, 33):
@@ -366,8 +369,9 @@ for q in (5, 14, 33):
     plan = plan_pass(LINEAR, 2, 0.3, 9000, q - 1, "replace", meat=True, tail=2000)
     unit = UnitScale(np.ones(q), np.zeros(q), False)
     at = Centre(unit, np.eye(q - 1), rows[:-1, 0], np.eye(q - 1) + 0.1 * matrix[1:, 1:], 0.3, plain)
-    for sums in (ScorePass(plan, at).sums(blocks()),):
-        out.update(str([sums.information.tolist(), sums.score.tolist(), sums.scale]).encode())
+    into = Parallel(plan, q - 1)
+    (sums,) = Reading(None, (row_of(at, into.step, rotated=False)[0],), (into,)).over(blocks()).arrays
+    out.update(str([sums.information.tolist(), sums.score.tolist(), sums.scale]).encode())
 print(out.hexdigest())
 """
 
@@ -481,8 +485,9 @@ def bounded(sums, plan):
 def at_the_fit(one):
     """Rows of score zero under a log link, with weights whose products are not floats."""
     out = np.array([[1.0], [0.0], [0.0], [1.7e308], [0.0]])
-    eta = mapped(one.map.matrix, out)[-1]
-    out[-1] = np.exp(eta if one.map.shift is None else eta + one.map.shift[-1])
+    matrix, shift = one.affine
+    eta = mapped(matrix, out)[-1]
+    out[-1] = np.exp(eta if shift is None else eta + shift[-1])
     return out
 
 

@@ -6,15 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpmodels.core import parallel as sums
 from dpmodels.proof import prove
 from dpmodels.proof.prove import joint_sensitivity
 from dpmodels.proof.sets import STEPS
-from dpmodels.scoring import passes as sums
 from dpmodels.scoring import rules
 from dpmodels.scoring.pass_plan import plan_pass
-from dpmodels.scoring.passes import Centre, ScorePass
+from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rules import FEW, LEAST_SQUARES, LINEAR, WIDE_LEAST_SQUARES
 from dpmodels.sums.rowmap import UnitScale
+from tests.one_pass import ScorePass
 
 P = 3
 
@@ -32,7 +33,7 @@ def passes(p=P, relation="replace", n=500):
     middle = plan_pass(LINEAR, 1, 0.3, n, p, relation, meat=True, tail=n)
     last = plan_pass(LINEAR, 2, 0.3, n, p, relation, meat=True, tail=n)
     iid = plan_pass(LINEAR, 2, 0.3, n, p, relation, meat=False, tail=n)
-    many = 100 * n  # what lies beyond C is released too
+    many = 100 * n  # scores have two clips
     far, wide = (
         plan_pass(LINEAR, 2, 0.3, many, p, relation, meat=True, tail=many, policy=policy)
         for policy in (LEAST_SQUARES, WIDE_LEAST_SQUARES)
@@ -46,7 +47,7 @@ def passes(p=P, relation="replace", n=500):
 
 def weighted(total, plan):
     """The joint query in units of its noise sds: what ``release_pass`` hands to the run."""
-    r = len(total.score)
+    r = len(total.information)
     upper = np.triu_indices(r, 1)
     parts = []
     for name in ("information", "meat", "ordinary"):
@@ -126,30 +127,32 @@ def test_one_row_moves_the_sums_by_no_more_than_is_charged(relation, kind, p):
         assert plan.noise.count * plan.mu_histogram == pytest.approx(reach)
 
 
-@pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize("kind", ["far", "wide"])
-def test_what_lies_beyond_the_clip_moves_by_no_more_than_is_charged(relation, kind):
-    """theory 2.8: a vector of length 1 along the row."""
-    plan, where = passes(P, relation)[kind], centre(P)
+def test_blocks_of_a_score_lie_along_its_row_and_together_within_the_clip(kind):
+    """theory 2.8, in exact integers; ``U + (D + D')/2`` is the score cut at C."""
+    plan, where = passes(P)[kind], centre(P)
     rng = np.random.default_rng(7)
     X = np.hstack([hostile_rows(rng, P, 120), worst_angles(plan, where, rng)])
-    one = ScorePass(plan, where)
-    far = np.array([one.sums([X[:, [i]].copy()]).far for i in range(X.shape[1])], dtype=object)
-    assert max(int((v * v).sum()) for v in far) <= int(STEPS) ** 2
-    images = far.astype(float) * (1.0 / STEPS) / plan.noise.far
-    moved = worst_pair(images) if relation == "replace" else np.linalg.norm(images, axis=1).max()
-    assert 0.8 * plan.mu_far < moved <= plan.mu_far
-    score = np.array([one.sums([X[:, [i]].copy()]).score for i in range(X.shape[1])], dtype=float)
-    ahead = (far.astype(float) * score).sum(axis=1)
-    assert (ahead >= 0.0).all()  # it points as the score does
-
-
-def test_lengths_by_sign_are_in_one_bin():
-    plan, where = passes(P)["wide"], centre(P)
-    X = hostile_rows(np.random.default_rng(9), P, 200)
-    _, _, bins = single_images(plan, where, X)
-    assert bins.shape[1] == 2 * rules.BINS and set(bins.sum(axis=1)) == {0, 1}
-    assert bins[:, : rules.BINS].any() and bins[:, rules.BINS :].any()
+    one, single = ScorePass(plan, where), ScorePass(replace(plan, uncut=True), where)
+    unit = plan.information / STEPS * rules.ROW_FACTOR_MAX * plan.clip / STEPS
+    most, seen = (plan.clip / unit) ** 2, [0] * plan.blocks
+    for i in range(X.shape[1]):
+        total = one.sums([X[:, [i]].copy()])
+        score = total.score.reshape(plan.blocks, P)
+        assert int((score * score).sum()) <= most * (1 + 1e-12)
+        for a in score:
+            for b in total.information:  # parallel to the row, exactly
+                assert all(a[j] * b[k] == a[k] * b[j] for j in range(P) for k in range(P))
+        has = [bool(block.any()) for block in score]
+        seen = [n + has_it for n, has_it in zip(seen, has, strict=True)]
+        assert sum(has[1:]) <= 1  # t or t', never both
+        square = sum(total.information[j][j] for j in range(P))
+        if square < (0.3 / plan.information * STEPS) ** 2:
+            continue  # scores of short rows are cut earlier (theory 2.1)
+        cut = score[0] + 0.5 / sums.ROOT * score[1:].sum(axis=0)
+        plain = single.sums([X[:, [i]].copy()]).score
+        assert np.linalg.norm((cut - plain).astype(float)) <= 4.0 * math.sqrt(P) * STEPS
+    assert all(n > 5 for n in seen)
 
 
 def test_a_score_is_weighted_as_the_ball_weights_the_information():
@@ -161,7 +164,9 @@ def test_a_score_is_weighted_as_the_ball_weights_the_information():
                    np.eye(P), 1.0)  # fmt: skip
     total = ScorePass(plan, where).sums([one[:, None]])
     unit = plan.information / STEPS * rules.ROW_FACTOR_MAX * plan.clip / STEPS
-    assert float(total.score[0]) * unit == pytest.approx(2.0 * 0.1 / 4.0, rel=2e-3)
+    score = total.score.reshape(3, P)[:, 0].astype(float) * unit
+    assert score[1] == 0.0 and score[2] / sums.ROOT == pytest.approx(0.2 - 0.05, rel=2e-3)
+    assert score[0] + 0.5 * score[2] / sums.ROOT == pytest.approx(2.0 * 0.1 / 4.0, rel=2e-3)
     assert float(total.information[0][0]) / STEPS**2 == pytest.approx(4.0 / 4.0, rel=1e-5)
     assert float(total.meat[0][0]) * (plan.meat / STEPS) ** 2 == pytest.approx(0.05**2, rel=1e-3)
 
@@ -200,7 +205,7 @@ def test_all_parts_of_a_short_row_are_parallel():
         y = where.theta @ u + 1e3 * plan.clip * math.sqrt(where.phi)
         total = ScorePass(plan, where).sums([np.append(u, y)[:, None]])
         score = np.asarray(total.score, dtype=float)
-        ahead = score / np.linalg.norm(score)
+        ahead = score[:p] / np.linalg.norm(score[:p])  # the first block; the second lies along it
         w = where.W @ u
         worst = max(worst, np.linalg.norm(ahead - w / np.linalg.norm(w)))
         for part, radius in ((total.meat, 1.0), (total.ordinary, 0.26 / plan.ordinary)):

@@ -80,7 +80,8 @@ def test_one_odd_cell_moves_its_own_row_alone(odd):
 def test_a_part_of_numbers_is_refused_where_the_table_has_text():
     """What the text was cannot be known any more, and the message says nothing of the cells."""
     frames = [part(1, "x"), part(0)]
-    with pytest.raises(SourceError, match="column 'g' has the type 'text' in the first table"):
+    kind = types_of(as_source(frames[0]))["g"]  # "text" or "object", by the release of pandas
+    with pytest.raises(SourceError, match=f"column 'g' has the type '{kind}' in the first table"):
         as_source(frames)
 
     def sums(task):

@@ -58,25 +58,26 @@ def call(verb, *args, **options):
 #: errors a tenth too large at any eps, a fifth at eps = 1: their information is noisy, and floored,
 #: and a last step loses half of what its noise explains.)
 CALLS = {
-    "ols, scored": call("dp_ols", "y ~ x + z + g", eps=1),
-    "ols, scored, iid": call("dp_ols", LINE, eps=2, vcov="iid"),
-    "ols, weights": call("dp_ols", LINE, eps=1, weights="w"),
     "ols, moments": call("dp_ols", "y ~ x + z + g", eps=1, scoring=False),
     "ols, moments, robust": call("dp_ols", LINE, eps=1, scoring=False, vcov="hetero"),
     "ols, pure": call("dp_ols", LINE, eps=8, delta=0),
     "ols, eptr": call("dp_ols", LINE, eps=4, method="eptr", scoring=False),
     "ols, people": call("dp_ols", LINE, eps=4, unit="pid"),
-    "poisson": call("dp_glm", "c ~ x + z", eps=1, family="poisson"),
     "logit, gptr": call("dp_glm", "e ~ x + z", eps=1, method="gptr"),
     "quantile": call("dp_quantreg", LINE, eps=1.5, tau=0.3),
     "huber": call("dp_mest", "huber", LINE, eps=2),
-    "expectile": call("dp_mest", "expectile", LINE, eps=4, tau=0.7),
     "mean": call("dp_mean", "y + x ~ 1", eps=0.1),
     "mean of people": call("dp_mean", "y + x ~ 1", eps=0.1, unit="pid"),
 }
 #: Printed errors with an allowance: they may be larger than the noise, never smaller.
 CAUTIOUS = {
+    # these allow for what their clip may have taken, and nothing was taken here
+    "ols, scored": call("dp_ols", "y ~ x + z + g", eps=1),
+    "ols, scored, iid": call("dp_ols", LINE, eps=2, vcov="iid"),
+    "ols, weights": call("dp_ols", LINE, eps=1, weights="w"),
     "logit": call("dp_glm", "e ~ x + z", eps=1),
+    "poisson": call("dp_glm", "c ~ x + z", eps=1, family="poisson"),
+    "expectile": call("dp_mest", "expectile", LINE, eps=4, tau=0.7),
     "logit, objpert": call("dp_glm", "e ~ x + z", eps=1, method="objpert"),
 }
 

@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.core.means import half_ranges
 from dpmodels.models.table.layout import spread_out
-from dpmodels.models.table.table import half_ranges, shown_numbers
+from dpmodels.models.table.table import shown_numbers
 from dpmodels.models.table.testing import pair_noise, solve
 
 pytestmark = pytest.mark.slow

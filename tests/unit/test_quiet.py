@@ -114,13 +114,13 @@ def test_a_block_silences_its_own_thread_alone():
         with quiet():
             inside.set()
             warnings.warn("not heard", UserWarning, stacklevel=1)
-            heard.wait(5)
+            assert heard.wait(60)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         thread = threading.Thread(target=fits)
         thread.start()
-        inside.wait(5)
+        assert inside.wait(60)
         warnings.warn("heard", UserWarning, stacklevel=1)
         heard.set()
         thread.join()
@@ -151,11 +151,11 @@ def test_a_forked_child_hears_its_warnings():
     def fits():
         with quiet():
             inside.set()
-            done.wait(20)
+            assert done.wait(60)
 
     thread = threading.Thread(target=fits)
     thread.start()
-    inside.wait(5)
+    assert inside.wait(60)
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)  # fork beside threads

@@ -94,7 +94,7 @@ def test_the_audit_of_the_page_passes_and_flags_half_a_set(added, monkeypatch):
     assert report.passed
     laws = {finding.check.split(" of ")[0] for finding in report.findings}
     assert laws == {"noise", "sensitivity", "set"}
-    monkeypatch.setattr(added, "sums", lambda d: Sum(Box(d, radius=0.5), products=True))
+    monkeypatch.setattr(added, "sums", lambda d: Sum(Box(d, radius=0.5)))
     flagged = [f.check for f in audit.audit("laplace").findings if not f.passed]
     assert flagged and all(check.startswith("set of sums") for check in flagged)
 

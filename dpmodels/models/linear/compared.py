@@ -136,11 +136,6 @@ def _of_unit_rows(
 _ADA = ("smallest eigenvalue", "second moments", "cross moments")
 
 
-def plan_adassp(request: Request, design: Design, n: int | None) -> Plan[Any]:
-    """Plan AdaSSP: three releases of ``mu / sqrt 3`` each."""
-    return _plan(request, design, n, [(name, 1.0 / 3.0) for name in _ADA])
-
-
 @_of_unit_rows
 def release_adassp(rows: UnitRows, ask: Ask) -> Release:
     """Release lambda_min(X'X), X'X and X'y. Sensitivities: theory.md 1.1, 1.4."""
@@ -311,11 +306,6 @@ def release_jl(rows: UnitRows, ask: Ask) -> Release:
 
 
 # -- Ridge regression with noise on its output
-
-
-def plan_outpert(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan one release of the coefficients."""
-    return _plan(request, design, n, [("coefficients", 1.0)])
 
 
 def output_sensitivity(lam: float, n: int, rx: float, ry: float) -> float:
@@ -490,7 +480,10 @@ for _entry in (
     _of_ols(
         name="adassp",
         title="AdaSSP with exact Gaussian accounting",
-        backend=Backend(plan_adassp, release_adassp, estimate),
+        backend=Backend(
+            functools.partial(_plan, parts=[(name, 1.0 / 3.0) for name in _ADA]),
+            release_adassp, estimate,
+        ),
         needs=("delta > 0", "ranges"),
         relations=("replace", "add-remove"),
         reference="Wang 2018, Revisiting differentially private linear regression",
@@ -523,8 +516,8 @@ for _entry in (
         relations=("replace", "add-remove"),
         reference="after Cai, Wang and Zhang 2021, The cost of privacy",
         options=(
-            Option("iterations", "full-batch steps", 30, int, lower=1),
-            positive("step", "step size", 0.5),
+            Option("iterations", "full-batch steps", 100, int, lower=1),
+            positive("step", "step size", 1.0),
             BOUNDS_SHARE,
             GUESS,
         ),
@@ -539,7 +532,9 @@ for _entry in (
     _of_ols(
         name="outpert",
         title="output perturbation",
-        backend=Backend(plan_outpert, release_outpert, estimate),
+        backend=Backend(
+            functools.partial(_plan, parts=[("coefficients", 1.0)]), release_outpert, estimate
+        ),
         needs=("delta > 0", "ranges"),
         reference="after Chaudhuri, Monteleoni and Sarwate 2011",
         options=(BOUNDS_SHARE,),

@@ -508,7 +508,7 @@ def covariances(
     # rows voided by a missing cell do not count.
     m = float(n)
     if released.unit.intercept:
-        m = min(m, max(float(values["scale"][0, 0]), n / 10.0))
+        m = min(m, max(float(values["scale"][0, 0]), 1.0))
     free = max(m - p, 1.0)
     sigma2 = released.sigma**2
     q = float(values["residual"])

@@ -153,6 +153,8 @@ def rescaled(sampling: Array, privacy: Array, draws: Array) -> tuple[Array, Arra
 
 #: Rows' loss of weight from which the summary mentions it.
 LOST_WEIGHT = 0.01
+#: Part of the squared row weights that a ball leaves at least.
+SHORTENED = 0.5
 #: Least residual variance in whitened units.
 V_FLOOR = 1e-3
 
@@ -426,10 +428,15 @@ def whitened_stage(
 
     ``C2 = L Q1/n L'`` with the eigenvalues of ``Q1/n`` floored at ``max(floor s1 sqrt(2q)/n,
     least)`` where the smallest is below that. ``radius = 0``: by rule. ``first_n``: rows that the
-    first stage read, if not all.
+    first stage read, if not all. The released sum of squared row weights stands for n if it is
+    below half of it: a ball shortens rows by less.
     """
-    q = passes.q
-    read = n if first_n is None else first_n
+    q, design = passes.q, passes.design
+    read: float = n if first_n is None else first_n
+    intercept = passes.constant or (design.has_intercept and not design.scaled)
+    released = first.effective_rows(read, passes.unit, intercept=intercept)
+    if released < SHORTENED * read:  # rows are missing
+        n, read = max(round(n * released / read), 1), released
     noise = first.s * math.sqrt(2.0 * q) / read
     K = floored_cholesky(first.Q / read, noise, multiple=floor, least=least)
     # whitened is the trace of a person: phi is for rows, of which each person has `per`

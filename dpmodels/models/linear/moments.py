@@ -148,7 +148,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         rows, bounded, first, second, float(request["phi"]), float(request["radius"] or 0.0),
         float(request["row_norm"] or math.inf),
         pilot_windows(design, rows, x) if ordered else ALL_ROWS,
-        first_share(x) if guided and not ordered else 1, third,
+        first_share(x, rows) if guided and not ordered else 1, third,
     )  # fmt: skip
     noisy, advice = score_facts(
         noise_figure(third, p, rows, request.relation, two=second is not None)
@@ -586,11 +586,6 @@ PMT_BACKEND = Backend(plan_pmt, release_pmt, estimate_pmt)
 # -- The ending of ``pmt`` by scoring: the passes of :mod:`.scored`, whitened by public moments.
 
 
-def plan_pmt_scored(request: Request, design: Design, n: int | None) -> Plan[Any]:
-    """Plan a call of ``dp_ols(method="pmt")`` that ends by scoring."""
-    return scored.plan(request, design, n, whitening_of(request, design, n))
-
-
 def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
     """Return the estimate of a scoring fit, with the public-only fit next to it."""
     detail, model = plan.detail, plan.detail.model
@@ -612,7 +607,8 @@ def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
 
 
 PMT_SCORED = Backend(
-    plan_pmt_scored, scored.release, estimate_pmt_scored, people=True,
+    lambda request, design, n: scored.plan(request, design, n, whitening_of(request, design, n)),
+    scored.release, estimate_pmt_scored, people=True,
     title="least squares, private, from public moments",
 )  # fmt: skip
 

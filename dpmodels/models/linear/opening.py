@@ -203,7 +203,7 @@ def start_at(
     start = Start(
         rows.W @ theta, max(s2, sd, LEAST_VARIANCE * ry * ry), M,
         Information(rows.moments / n, nu, START_BIAS), coordinates.constant, np.zeros(r),
-        seen=(s2, s2 + 2.0 * sd),
+        seen=s2,
     )  # fmt: skip
     return start, s2
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels import messages
-from dpmodels.after.moments import LEAST_ROWS, share_explained
+from dpmodels.after.moments import share_explained
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.models.linear.solve import Stage
@@ -24,11 +24,12 @@ from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Ball, chi2_upper, f_upper
 from dpmodels.proof.statistics import Gram
 from dpmodels.registry import Backend, Option
+from dpmodels.scoring.clip import missed_squares
 from dpmodels.scoring.coordinates import Coordinates, constant_direction, of_columns
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import LeastSquares, roots
 from dpmodels.scoring.rows import ROWS
-from dpmodels.scoring.rules import AT_CLIP, COLUMNS, EMPTY_SDS, LINEAR, OPENED
+from dpmodels.scoring.rules import COLUMNS, EMPTY_SDS, LINEAR, OPENED
 from dpmodels.scoring.run import Chain, ModelSpec, Opening, ScoredDetail, ScoringRelease
 from dpmodels.sums.rowmap import UnitScale
 
@@ -560,9 +561,8 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         if release.design.scaled:  # the meat has squares of weights: the spread of no residual
             return {}
         a, r_squared = part.constant, {}
-        # the released share of complete rows, at least a tenth
-        complete = 1.0 if a is None else float(a @ part.inference.H @ a)
-        share = min(max(complete, LEAST_ROWS), 1.0)
+        # by the information; the count of the histogram has less noise, and rows by it are complete
+        share = 1.0 if a is None else min(float(a @ part.inference.H @ a), 1.0)
         variance = _residual_variance(part, share) * part.before.phi
         if a is not None:
             r_squared = _r_squared(plan, release, part, variance, share)
@@ -579,10 +579,12 @@ _BY_LEVERAGE = 0.03
 
 
 def _residual_variance(part: Part, share: float) -> float:
-    """Return the residual variance of complete rows in units of the scale, of scores up to R_J.
+    """Return the residual variance of complete rows in units of the scale.
 
-    ``a'Ja/share`` of the meat J as released. Where its noise is more than the difference can be,
-    ``tr(H^{-1} J)/r``, which is the same if the variance does not depend on leverage.
+    ``a'Ja/share`` of the meat J as released, of scores up to R_J, and what the histogram of their
+    lengths shows beyond: a row of mean leverage has r times its residual in its score. Where the
+    noise of J is more than the difference can be, ``tr(H^{-1} J)/r``, which is the same if the
+    variance does not depend on leverage.
     """
     inference, last, a = part.inference, part.inference.plan, part.constant
     meat, r = part.release.released[-1].meat, len(inference.H)
@@ -596,7 +598,8 @@ def _residual_variance(part: Part, share: float) -> float:
     weight = 1.0 / (1.0 + (noise * float(a @ a) / (_BY_LEVERAGE * even)) ** 2)
     if away > 0.0:
         weight = max(weight, 1.0 - r * (r + 1) / 2.0 * noise**2 / away)
-    return max(weight * from_scores + (1.0 - weight) * even, 0.25 * even)
+    inside = max(weight * from_scores + (1.0 - weight) * even, 0.25 * even)
+    return inside + inference.clear / share
 
 
 def _r_squared(
@@ -633,17 +636,10 @@ def _r_squared(
     more_rows = 3.0 * (1.0 / last.tail_rows - 1.0 / last.rows)
     sampling += (value * (1.0 - value)) ** 2 * more_rows
     out = share_explained(residual, spread + residual, noise, sampling)
-    # Scores count up to the radius of the meat: what those beyond lost, by the released histogram
-    # of their lengths; a row of mean leverage has r times its residual in its score.
-    lost, bins = 0.0, part.release.released[-1].bins
-    if bins is not None and last.meat:
-        square = (last.clip * 2.0 ** ((np.arange(len(bins)) - AT_CLIP + 0.5) / 2.0)) ** 2
-        shown = np.where(bins > EMPTY_SDS * last.noise.count, bins, 0.0)
-        shown[0] = 0.0  # open below: its rows may have any length down to 0
-        lost = float(np.sum(shown * np.maximum(square - last.meat**2, 0.0)))
-        lost = lost / last.rows / len(a) * phi
-    largest_residual = residual + lost / share
-    least = share_explained(largest_residual, spread + largest_residual, noise, sampling).low
+    # bins of lengths that are less clear hold at most this beyond R_J
+    lost = last.clip**2 * missed_squares(part.release.released[-1], last, EMPTY_SDS) / len(a)
+    largest = residual + max(lost - inference.clear, 0.0) / share * phi
+    least = share_explained(largest, spread + largest, noise, sampling).low
     out = replace(out, low=min(out.low, least))
     adjusted = 1.0 - (1.0 - out.value) * (n - 1.0) / max(n - p, 1.0)
     private = math.sqrt(max(out.se**2 - sampling, 0.0))

@@ -198,15 +198,14 @@ class Stage:
         return np.asarray(self.L[p, p] * np.linalg.inv(self.L[:p, :p]).T)
 
     def effective_rows(self, n: float, unit: UnitScale, *, intercept: bool) -> float:
-        """Return n_eff: the released sum of squared row weights, between n/10 and n.
+        """Return n_eff: the released sum of squared row weights, between 1 and n.
 
         Rows voided by a missing cell do not count. Without an intercept it is n.
         """
         if not intercept:
             return float(n)
-        return min(
-            float(n), max(float(self.Q[0, 0]) * float(self.L[0, 0] / unit.scale[0]) ** 2, n / 10.0)
-        )
+        released = float(self.Q[0, 0]) * float(self.L[0, 0] / unit.scale[0]) ** 2
+        return min(float(n), max(released, 1.0))
 
 
 @dataclass(frozen=True)

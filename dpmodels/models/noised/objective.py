@@ -158,9 +158,7 @@ class Objective:
 
     def rows(self, keep: npt.NDArray[np.intp]) -> Objective:
         """Return the objective on some rows (a start for the path, never the answer)."""
-        pieces = tuple(
-            replace(c, X=np.asfortranarray(c.X[keep]), y=c.y[keep]) for c in self.pieces
-        )
+        pieces = tuple(replace(c, X=np.asfortranarray(c.X[keep]), y=c.y[keep]) for c in self.pieces)
         weights = None if self.weights is None else self.weights[keep]
         return replace(self, pieces=pieces, weights=weights)
 

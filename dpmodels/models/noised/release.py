@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels import messages
+from dpmodels.core.release import run
 from dpmodels.errors import RequestError, choice, did_you_mean, shown
 from dpmodels.models.noised.calibration import (
     NOISES,
@@ -27,7 +28,7 @@ from dpmodels.privacy.run import TABLE_NOTE, own_proof
 from dpmodels.ranges import buy_ranges, plan_purchase
 from dpmodels.registry import RANGES_SHARE
 from dpmodels.scoring.rules import NUMBER_SHARES, TAIL_PART, VISIBLE_SDS
-from dpmodels.scoring.scales import ScalePlan
+from dpmodels.scoring.scales import ScalePlan, released_scales
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -193,7 +194,7 @@ class Measurement:
         -------
         Unit: one record. Two Gaussian releases of counts, a record in one bin of each number.
         """
-        centre, width, seen = self.scales.release_scales(design, self.at, ask)
+        centre, width, seen = run(released_scales(self.scales, design, self.at), ask)
         names, ends = [column.name for column in design.z], design.intervals()
         bounds = {}
         for j, c, w, scale in zip(self.at, centre, width, seen, strict=True):

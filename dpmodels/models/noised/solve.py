@@ -232,7 +232,8 @@ def _linear_estimate(request: Request, model: Model, fit: LinearFit, notes: list
         spread = float(model.y.var()) - (1.0 - model.clear_prob) * float(model.total[-1, -1])
         stats["rsquared"] = 1.0 - fit.sigma2 / spread if spread > fit.sigma2 else math.nan
     sampling = privacy = None
-    if fit.cov is not None and request.inference and fit.signal >= TOO_WEAK_SQUARED:
+    with_errors = request.inference and request.method.name != "naive"  # bias is in no error
+    if fit.cov is not None and with_errors and fit.signal >= TOO_WEAK_SQUARED:
         clean = None
         if math.isfinite(fit.sigma2):
             clean = fit.sigma2 * np.linalg.inv(fit.M) / model.n

@@ -432,9 +432,7 @@ def notes_of_table(rel: NoisyTable, *, brief: bool = False) -> tuple[Note, ...]:
         notes.append(messages.PUBLIC_COLUMNS(columns=rel.public_columns))
     if rel.guarantee.unit == "attribute":
         eps, delta = rel.guarantee.record_pair or (float("inf"), 0.0)
-        notes.append(
-            messages.ONE_ATTRIBUTE(eps=rel.guarantee.eps, row_eps=eps, row_delta=delta)
-        )
+        notes.append(messages.ONE_ATTRIBUTE(eps=rel.guarantee.eps, row_eps=eps, row_delta=delta))
     nullable = [
         name
         for name in rel.schema

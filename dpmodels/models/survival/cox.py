@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,10 +18,12 @@ import numpy as np
 
 from dpmodels import messages
 from dpmodels.arrays import Array
+from dpmodels.core.release import Own
 from dpmodels.errors import RequestError
 from dpmodels.families import EVENTS_OF_SURVIVAL
 from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, events_sd, opened
-from dpmodels.models.survival.hazard import Hazard, Index, Timeline, q_terms
+from dpmodels.models.survival.hazard import Hazard, Timeline, q_terms
+from dpmodels.models.survival.incidence import Incidence  # noqa: F401 - it enters itself
 from dpmodels.models.survival.table import (
     INTERVALS,
     CellNoise,
@@ -48,17 +50,19 @@ if TYPE_CHECKING:
     from dpmodels.scoring.coordinates import Coordinates
 
 
-# -- The hazard that a Cox fit starts from: a value for each half of a time cell, and its errors.
+# -- The hazard that a Cox fit starts from: a value for each cell of time, and its errors.
 #
 # It enters as an offset and need not be right: three time terms of the model (level, slope and
 # curvature) correct it. The error that they do not correct is in the errors of predicted survival
 # (``theory.md``, 8). All are functions of released cells, at no cost.
 
 
-#: Number of time cells from which on cells are not halved.
-ENOUGH = 24
-#: Hazards of cells, over their mean: at least, at most.
-WITHIN = (0.2, 8.0)
+#: Smoothed hazards of cells, over their mean: at least, at most. And the least one of any cell.
+WITHIN, LEAST_HAZARD = (0.2, 8.0), 0.02
+#: A cell keeps its own hazard if it is this many of its errors from the smoothed one.
+CLEAR_OF_SMOOTH = 2.0
+#: Largest share of those at risk that has its event within one cell.
+_MOST_AT_ONCE = 0.99
 #: Newton steps of the Poisson regression on the three time terms.
 _TIME_TERM_STEPS = 20
 #: Largest coefficient of that regression, and largest log of the factor that it fits.
@@ -77,17 +81,15 @@ def offset_of(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Timeline,
     apart = opened(curves_released)
     tables = [_Table.of(curve, apart) for curve in curves_released]
     skipped = int(apart)
-    rates, events = hazards_of([table.after(skipped) for table in tables])
-    line = in_halves(tables[0].edges[skipped:], rates, events)
-    each = line.K // (tables[0].K - skipped)
-    reps: Index = np.full(tables[0].K, each, dtype=np.intp)
+    rates, events = hazards_of([table.after(skipped) for table in tables], noise)
+    line = Timeline(tables[0].edges[skipped:], rates, events)
     if apart:
-        reps[0] = 1
         line = _with_opening(line, tables)
-    parts = [_unsmoothed(table, noise, line, s, reps) for s, table in enumerate(tables)]
-    factors, spread = (np.array(part) for part in zip(*parts, strict=True))
+    of_tables = [_unsmoothed(table, noise, line, s) for s, table in enumerate(tables)]
+    factors, spread = (np.array(part) for part in zip(*of_tables, strict=True))
     total = float(sum(table.d.sum() for table in tables))
-    return replace(line, factors=factors, spread=spread), total
+    parts = np.array([table.parts for table in tables]) if layout.in_periods else None
+    return replace(line, factors=factors, spread=spread, parts=parts), total
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +99,7 @@ class _Table:
     edges: Array  # (K + 1,)
     d: Array  # (K,) events
     exposure: Array  # (K,) time at risk
+    parts: Array  # (K,) part of a cell for which units with an event in it are at risk
     # (K, M) weights of the released cells
     of_d: Array
     of_exposure: Array
@@ -110,33 +113,36 @@ class _Table:
     def of(cls, curve: Curve, apart: bool) -> _Table:
         """Return the cells of a curve, with the cell of the beginning only if it is ``apart``.
 
-        If this first cell has length 0 it is given the average length, before the range. Everybody
-        is at risk during all of it, so its length does not matter.
+        If this first cell has length 0 it is given the average length, before the range: its hazard
+        is per cell, so the length does not matter.
         """
         edges, first = np.array(curve.layout.edges), int(curve.layout.opening and not apart)
-        half = np.full(curve.layout.K, 0.5)
-        if apart:
-            half[0] = 0.0
-            if edges[0] == edges[1]:
-                edges[0] -= (edges[-1] - edges[1]) / (len(edges) - 2)
+        share = np.clip(curve.d / np.maximum(curve.Y, 1e-300), 1e-6, _MOST_AT_ONCE)
+        # of the events of a cell, which are tied (``theory.md``, 7)
+        parts = -1.0 / np.log1p(-share) - (1.0 - share) / share
+        gone = 1.0 - parts
+        if apart and edges[0] == edges[1]:
+            edges[0] -= (edges[-1] - edges[1]) / (len(edges) - 2)
         width = np.diff(edges)
-        exposure = np.maximum(curve.Y - half * curve.d, 0.0) * width
+        exposure = np.maximum(curve.Y - gone * curve.d, 0.0) * width
         of_d, _, of_Y = curve.weights
-        of_exposure = width[:, None] * (of_Y - half[:, None] * of_d)
-        return cls(edges, curve.d, exposure, of_d, of_exposure).after(first)
+        of_exposure = width[:, None] * (of_Y - gone[:, None] * of_d)
+        return cls(edges, curve.d, exposure, parts, of_d, of_exposure).after(first)
 
     def after(self, first: int) -> _Table:
         """Return the table without its first ``first`` cells."""
         return _Table(self.edges[first:], *(
-            part[first:] for part in (self.d, self.exposure, self.of_d, self.of_exposure)
+            part[first:]
+            for part in (self.d, self.exposure, self.parts, self.of_d, self.of_exposure)
         ))  # fmt: skip
 
 
-def hazards_of(tables: Sequence[_Table]) -> tuple[Array, Array]:
+def hazards_of(tables: Sequence[_Table], noise: CellNoise) -> tuple[Array, Array]:
     """Return the smoothed hazard per unit of time, and the events, of every cell: (strata, K) each.
 
-    The hazard is the ratio of three-cell moving sums of events and of exposure. It is clipped to
-    ``WITHIN`` times the mean hazard.
+    The hazard is the ratio of three-cell moving sums of events and of exposure, clipped to
+    ``WITHIN`` times the mean hazard. That of a cell alone stands instead as far as it is clear of
+    its own errors: where events are tied, cells may hold many or none.
     """
     rates, events = [], []
     for table in tables:
@@ -144,7 +150,12 @@ def hazards_of(tables: Sequence[_Table]) -> tuple[Array, Array]:
         three = np.ones(3)
         d, time = (np.convolve(v, three)[1:-1] for v in (table.d, table.exposure))
         rate = np.where(time > 0.0, d / np.maximum(time, 1e-300), mean)
-        rates.append(np.clip(rate, WITHIN[0] * mean, WITHIN[1] * mean))
+        rate = np.clip(rate, WITHIN[0] * mean, WITHIN[1] * mean)
+        alone = table.d - rate * table.exposure  # events beyond those of the smooth hazard
+        errors = np.maximum(table.d, 1.0) + np.diag(noise.covariance(table.of_d))
+        clear = np.maximum(1.0 - CLEAR_OF_SMOOTH**2 * errors / np.maximum(alone**2, 1e-300), 0.0)
+        rate = rate + clear * alone / np.maximum(table.exposure, 1e-300)
+        rates.append(np.maximum(rate, LEAST_HAZARD * mean))
         events.append(table.d)
     return np.array(rates), np.array(events)
 
@@ -159,49 +170,14 @@ def _with_opening(line: Timeline, tables: Sequence[_Table]) -> Timeline:
     )  # fmt: skip
 
 
-def in_halves(edges: Array, rates: Array, events: Array) -> Timeline:
-    """Return a timeline with every cell cut in two, and hazards interpolated at the new middles.
-
-    ``rates`` and ``events``: (S, K), by stratum. A single cell, or ``ENOUGH`` of them, is not cut.
-    With few long cells a constant hazard is too low for those still at risk, so slopes are a tenth
-    of a standard error off. With interpolated hazards they are off by a third of that
-    (``theory.md``, 7).
-    """
-    K = len(edges) - 1
-    if not 1 < K < ENOUGH:
-        return Timeline(edges, rates, events)
-    fine = np.interp(np.arange(2 * K + 1) / 2.0, np.arange(K + 1.0), edges)
-    out = []
-    for rate in rates:
-        mean = float(np.mean(rate))
-        out.append(np.clip(_lines(edges, fine, rate), WITHIN[0] * mean, WITHIN[1] * mean))
-    return Timeline(fine, np.array(out), np.repeat(events, 2, axis=1) / 2.0)
-
-
-def _lines(edges: Array, fine: Array, values: Array) -> Array:
-    """Return the values at the middles of half cells, interpolated between middles of cells.
-
-    ``edges`` and ``fine``: ends of the cells and of the half cells. ``values``: one per cell.
-    """
-    middle, at = (edges[1:] + edges[:-1]) / 2.0, (fine[1:] + fine[:-1]) / 2.0
-    line = np.interp(at, middle, values)
-    for end, inner, half in ((0, 1, 0), (-1, -2, -1)):  # beyond the middles the line goes on
-        slope = (values[inner] - values[end]) / (middle[inner] - middle[end])
-        line[half] = values[end] + slope * (at[half] - middle[end])
-    return line
-
-
 # -- Factors from the smoothed to the unsmoothed hazard of each cell, for the cumulative hazard
 
 
-def _unsmoothed(
-    table: _Table, noise: CellNoise, line: Timeline, s: int, reps: Index
-) -> tuple[Array, Array]:
+def _unsmoothed(table: _Table, noise: CellNoise, line: Timeline, s: int) -> tuple[Array, Array]:
     """Return factors (F,) from the smoothed to the unsmoothed hazard of each cell of ``line``.
 
     Also return the covariance (F, F) of the logs of the factors. ``line`` has the F smoothed
-    hazards, ``s`` is the stratum, and ``reps`` is the number of its cells in each cell of
-    ``table``.
+    hazards of the cells of the table, and ``s`` is the stratum.
 
     A fit uses smoothed hazards, because moving sums keep noise out of its passes. But they distort
     the cumulative hazard. The time terms of the fit correct for the distortion, and also for the
@@ -211,21 +187,15 @@ def _unsmoothed(
     of the table) are projected by ``I - P``, P the projection on the time terms in the metric of
     the events.
     """
-    first = np.concatenate([[0], np.cumsum(reps)[:-1]])
     d, exposure = np.maximum(table.d, 0.0), np.maximum(table.exposure, 1e-300)
-    mass = line.rates[s] * np.diff(line.edges)
-    smooth, width = np.add.reduceat(mass, first), np.diff(table.edges)
-    # where anybody is left
-    f = np.repeat(np.minimum(d / exposure * width / smooth, _MOST_HAZARD), reps)
-    expected = mass * np.repeat(exposure / width, reps)
+    f = np.minimum(d / exposure / line.rates[s], _MOST_HAZARD)  # where anybody is left
+    expected = line.rates[s] * exposure
     Z = line.terms[s].T
     k = _poisson(expected * f, expected, Z)
     d = np.maximum(d, 1.0)
     J = table.of_d / d[:, None] - table.of_exposure / exposure[:, None]
     errors = np.diag(1.0 / d) + noise.covariance(J)
-    D = np.repeat(d / reps, reps)
-    residuals = np.eye(line.K) - Z @ np.linalg.pinv(Z.T @ (D[:, None] * Z)) @ (Z.T * D)
-    left = residuals @ np.repeat(np.eye(table.K), reps, axis=0)
+    left = np.eye(line.K) - Z @ np.linalg.pinv(Z.T @ (d[:, None] * Z)) @ (Z.T * d)
     return f * np.exp(-Z @ k), left @ errors @ left.T
 
 
@@ -369,7 +339,9 @@ class Concordance(Closing):
     name: ClassVar[str] = "concordance table"
     share: ClassVar[float] = 0.05
 
-    def conclude(self, released: ScoringRelease, design: Design, ask: Ask) -> dict[str, float]:
+    def conclude(
+        self, released: ScoringRelease, design: Design
+    ) -> Generator[Any, Any, dict[str, float]]:
         """Release the table by deciles of the released risk, and compute C from it.
 
         **Privacy.** ``share`` of the call's mu^2, for one unit. A unit's contribution to the table
@@ -380,7 +352,8 @@ class Concordance(Closing):
         theta = released.fits[0].state.theta[: len(model.coordinates.W0)]
         layout = by_risk(self.layout)
         over = SurvivalPass(design, layout, self.people, Risk(model.coordinates, theta))
-        noisy = ask(self.name, Query(statistic_of(layout, people=self.people), over))
+        query = Query(statistic_of(layout, people=self.people), over)
+        noisy = yield Own(lambda ask: ask(self.name, query))
         noise = CellNoise(layout, float(noisy.sd.flat[0]))
         return concordance_of(layout, noise, noise.fit(noisy.values, float(self.N)))
 
@@ -429,7 +402,7 @@ class CoxModel(UnitModel):
         cells = noise.fit(table.values, float(self.N))
         line, events = offset_of(self.layout, noise, cells)
         assert design.survival is not None
-        rate, noise_sd = max(events, 1.0) / self.N, events_sd(self.layout, noise)
+        rate, noise_sd = max(events, 1.0) / self.N, events_sd(curves(self.layout, noise, cells))
         model = Hazard(
             coordinates, design.survival, line, rate, self.people, rate_sd=noise_sd / self.N
         )
@@ -463,7 +436,13 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     _checked(request, design)
     options = dict(request.options)
     if options.get("breaks") is None:
-        options["breaks"] = TIME_CELLS
+        assert design.survival is not None
+        column, cells = design.z[design.survival.time], TIME_CELLS
+        declared = design.schema.variables.get(column.name)
+        if column.interval is not None and getattr(declared, "kind", "") == "count":
+            # at most one per declared whole time
+            cells = max(1, min(cells, round(column.interval[1] - column.interval[0])))
+        options["breaks"] = cells
     layout = layout_of(design, options)
     rows = planning_rows(request, n)
     model = CoxModel(layout, request.by_person, rows)
@@ -534,6 +513,8 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         released: ScoringRelease = release.detail
         lost = ~released.coordinates.identified[1:]
         further_notes = (messages.PUBLISHED_HAZARD(),)
+        if getattr(plan.design.survival, "causes", ()):
+            further_notes = (*further_notes, messages.CAUSE_SPECIFIC())
 
     def stats(part: Part) -> dict[str, float]:
         model = part.release.model
@@ -561,6 +542,7 @@ def _time_options(default: str) -> tuple[Option, ...]:
             "breaks", f"equal intervals of the declared range, or a list of times; None: {default}",
             None, object,
         ),
+        Option("cause", "the level of the event that is meant, in place of one in Surv()"),
         Option(
             "max_episodes", "number of separate episodes of a unit that count in full, with "
             "Surv(start, stop, event); None: 1", None, int, lower=0, upper=1001,

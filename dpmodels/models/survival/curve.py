@@ -6,10 +6,11 @@ Everything is a function of released cells: nothing here costs anything.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -40,12 +41,10 @@ if TYPE_CHECKING:
 _DETERMINED_AT_RISK = 4.0
 
 
-def events_sd(layout: Layout, noise: CellNoise) -> float:
+def events_sd(by_group: Sequence[Curve]) -> float:
     """Return the sd of the noise of the number of events in a consistent table, all groups."""
-    events = np.zeros((1, layout.M))
-    for group in range(layout.G):
-        events[0, layout.run(group, 0)] = 1.0
-    return math.sqrt(max(float(noise.covariance(events)[0, 0]), 0.0))
+    events = sum(curve.weights[0].sum(axis=0) for curve in by_group)
+    return math.sqrt(max(float(by_group[0].noise.covariance(np.atleast_2d(events))[0, 0]), 0.0))
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,11 @@ class Curve:
     noise: CellNoise
     cells: Array  # (M,): cells of the whole table; noisy, consistent, never clipped
     group: int
+    label: str = ""  # Name of its group and cause, "" for the only curve
+    counted: tuple[int, ...] = (0,)  # Kinds of events that are counted
+    events: tuple[int, ...] = (0,)  # Kinds that are events
+    cause: int | None = None  # Number of the cause of an incidence
+    of_causes: ClassVar[Any] = None  # Makes incidences; set by incidence.py
 
     # -- the life table --------------------------------------------------------------------
     @functools.cached_property
@@ -64,20 +68,22 @@ class Curve:
         lay, g = self.layout, self.group
         d, c, Y = (np.zeros((lay.K, lay.M)) for _ in range(3))
         unit, before = np.eye(lay.K), np.tril(np.ones((lay.K, lay.K)), -1)
-        event, within, at, *entry = (lay.run(g, kind) for kind in range(lay.kinds))
-        d[:, event] = c[:, within] = c[:, at] = unit
-        if entry:  # entered before less gone before, those within by half
-            Y[:, entry[0]], Y[:, entry[1]] = before + 0.5 * unit, before + unit
-            Y[:, event], Y[:, within], Y[:, at] = -before, -before - 0.5 * unit, -before - unit
-        else:  # all that leave later, of those within half
-            Y[:, event], Y[:, within], Y[:, at] = 1 - before, 1 - before - 0.5 * unit, before.T
-            Y[:, lay.beyond(g)] = 1.0
+        within, at, *entry = (lay.run(g, kind) for kind in range(1, 5 if lay.entries else 3))
+        c[:, within] = c[:, at] = unit
+        for event, kind in ((lay.run(g, kind), kind) for kind in self.events):
+            d[:, event] = unit * (kind in self.counted)
+            if entry:  # entered before less gone before, those within by half
+                Y[:, entry[0]], Y[:, entry[1]] = before + 0.5 * unit, before + unit
+                Y[:, event], Y[:, within], Y[:, at] = -before, -before - 0.5 * unit, -before - unit
+            else:  # all that leave later, of those within half
+                Y[:, event], Y[:, within], Y[:, at] = 1 - before, 1 - before - 0.5 * unit, before.T
+                Y[:, lay.beyond(g)] = 1.0
         return d, c, Y
 
     @functools.cached_property
     def d(self) -> Array:
         """Events by interval, (K,)."""
-        return self.cells[self.layout.run(self.group, 0)]
+        return np.sum([self.cells[self.layout.run(self.group, k)] for k in self.counted], axis=0)
 
     @functools.cached_property
     def c(self) -> Array:
@@ -173,6 +179,14 @@ class Curve:
         out[self.intervals_known :] = np.nan
         return np.maximum(out, 0.0)
 
+    def sampling(self, other: Curve) -> Array:
+        """Return the sampling covariance of log S with that of a curve of the group, (K, K)."""
+        return np.asarray(np.minimum.outer(self.greenwood, other.greenwood))
+
+    def reported(self, value: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
+        """Return the printed numbers for a value of S and the ends of its interval."""
+        return value, low, high
+
     @property
     def variance(self) -> Array:
         """Variance of log S: sampling and noise, (K,)."""
@@ -201,23 +215,23 @@ class Curve:
         return np.asarray(np.arange(self.layout.K + 1) == k, dtype=float)  # S = 1 at the first end
 
     def up_to(self, tau: float) -> Array:
-        """Return the weights of S whose sum is its integral to tau: straight between breaks."""
+        """Return the weights of S whose sum is its integral to tau.
+
+        Between breaks the curve is straight, or falls by equal steps, one after each period.
+        """
+        self.at(tau)  # checks tau
         edges = np.array(self.layout.edges)
-        before, after = self.at(tau), self.at(tau, after=True)  # checks tau
-        gap = (after - before) @ edges
-        share = (tau - before @ edges) / gap if gap else 0.0
-        last = (1.0 - share) * before + share * after
         w = np.zeros(self.layout.K + 1)
-        for k in range(self.layout.K):
-            width = min(edges[k + 1], tau) - edges[k]
-            if width <= 0.0:  # the beginning, or after tau
+        for k, period in enumerate(self.layout.periods.tolist()):
+            width = edges[k + 1] - edges[k]
+            lived = min(edges[k + 1], tau) - edges[k]
+            if lived <= 0.0:  # the beginning, or after tau
                 continue
-            if edges[k + 1] <= tau:
-                w[k] += 0.5 * width
-                w[k + 1] += 0.5 * width
-            else:
-                w[k] += 0.5 * width
-                w += 0.5 * width * last
+            last = period * math.floor(lived / period + 1e-9) if period else lived
+            w[k] += (last + period) / 2.0
+            after = lived - (last + period) / 2.0  # of survival at the last step
+            w[k] += after * (1.0 - last / width)
+            w[k + 1] += after * last / width
         return w
 
     def value(self, w: Array) -> float:
@@ -231,8 +245,10 @@ class Curve:
 
 
 def curves(layout: Layout, noise: CellNoise, cells: Array) -> tuple[Curve, ...]:
-    """Return the curves of all tabulated groups."""
-    return tuple(Curve(layout, noise, cells, g) for g in range(layout.G))
+    """Return the curves of all tabulated groups, or the incidences of their causes."""
+    if layout.causes:
+        return Curve.of_causes(layout, noise, cells)
+    return tuple(Curve(layout, noise, cells, g, label) for g, label in enumerate(layout.labels))
 
 
 def opened(released: Sequence[Curve]) -> bool:
@@ -255,15 +271,14 @@ def covariance_of(parts: Sequence[tuple[Curve, Array]]) -> tuple[float, float]:
     Curves of different groups are sampled independently. NaN where a weight (K + 1,) needs what is
     not known.
     """
-    sampling = 0.0
-    for curve, w in parts:
-        a = curve.gradient(w)
-        if not np.isfinite(a).all():
-            return math.nan, math.nan
-        var = np.where(a != 0.0, curve.greenwood, 0.0)
-        least = np.minimum.outer(var, var) * np.outer(a, a)
-        sampling += float(least.sum())
-    row = sum(curve.gradient(w) @ curve.J for curve, w in parts)
+    sampling, slopes = 0.0, [(curve, curve.gradient(w)) for curve, w in parts]
+    if not all(np.isfinite(a).all() for _, a in slopes):
+        return math.nan, math.nan
+    for (curve, a), (other, b) in itertools.product(slopes, repeat=2):
+        if curve.group == other.group:
+            both = np.outer(a, b)
+            sampling += float((np.where(both != 0.0, curve.sampling(other), 0.0) * both).sum())
+    row = sum(a @ curve.J for curve, a in slopes)
     total = float(parts[0][0].noise.covariance(np.atleast_2d(row))[0, 0])
     return sampling, max(total, 0.0)
 
@@ -304,10 +319,11 @@ def band(
     return low, high
 
 
-def level_at(edges: Array, S: Array, q: float) -> float:
+def level_at(edges: Array, S: Array, q: float, periods: Array) -> float:
     """Return the first time at which a falling curve is at most q; infinite if it never is.
 
-    S (K,) is that at the ends of the intervals, 1 before; rises are levelled out, NaN ends it.
+    It falls after each of the ``periods`` (K,), or on a straight line where one is 0. S (K,) is
+    that at the ends of the intervals, 1 before; rises are levelled out, NaN ends it.
     """
     finite = np.isfinite(S)
     S = S[: int(np.argmin(finite)) if not finite.all() else len(S)]
@@ -319,7 +335,10 @@ def level_at(edges: Array, S: Array, q: float) -> float:
     if k == 0:
         return float(edges[0])
     drop = falling[k - 1] - falling[k]
-    return float(edges[k - 1] + (edges[k] - edges[k - 1]) * (falling[k - 1] - q) / drop)
+    inside = (edges[k] - edges[k - 1]) * (falling[k - 1] - q) / drop
+    if periods[k - 1]:
+        inside = periods[k - 1] * math.ceil(inside / periods[k - 1] - 1e-9)
+    return float(min(edges[k - 1] + inside, edges[k]))
 
 
 # -- What ``dp_survfit`` and ``dp_survdiff`` share: one table, planned and released.
@@ -341,11 +360,11 @@ class SurvivalDetail:
 def plan(request: Request, design: Design, n: int) -> Plan[SurvivalDetail]:
     """Plan one Gaussian release of a table. Reads no row."""
     layout = layout_of(design, request.options)
-    if request.verb == "dp_survdiff" and len(layout.groups) < 2:
-        raise RequestError(
-            f'"{request.formula}" has one group, and a test compares several: write a variable '
-            "with two declared levels or more on the right, Surv(time, event) ~ group"
-        )
+    if request.verb == "dp_survdiff":
+        check_tested(layout, request.formula)
+    elif layout.causes:
+        title = "Aalen-Johansen of a table of follow-up"
+        request = replace(request, method=replace(request.method, title=title))
     split = Split(request, design, {"table": (_CURVE_STEP, 1.0)}, ranged=False)
     statistic = statistic_of(layout, people=request.by_person)
     sd = float(noise_of(statistic, split["table"], request.relation)[0])
@@ -378,6 +397,15 @@ def plan(request: Request, design: Design, n: int) -> Plan[SurvivalDetail]:
             "sampling sd of S = .5 at the end": sampling,
         },
     )  # fmt: skip
+
+
+def check_tested(layout: Layout, formula: str) -> None:
+    """Refuse a test of one group, or of several causes."""
+    if len(layout.groups) < 2 or any(layout.causes[1:]):
+        raise RequestError(
+            f'"{formula}" has one group, or several causes: a test needs a variable with two '
+            "declared levels or more, Surv(time, event) ~ group, and one of the causes, cause=1"
+        )
 
 
 def _foreseen(layout: Layout, noise: CellNoise, n: int) -> tuple[float, float]:
@@ -423,12 +451,12 @@ def curves_of(plan: Plan[Any], release: Release) -> tuple[Curve, ...]:
 _MOST_COVARIANCES = 600
 
 
-def names_of(layout: Layout, first: int = 0) -> tuple[str, ...]:
-    """Return ``S(12)``, ``S(12)[g=a]``: group by group, from the given interval on."""
+def names_of(by_group: Sequence[Curve], first: int = 0) -> tuple[str, ...]:
+    """Return ``S(12)``, ``S(12)[g=a]``, ``F(12)[cause=1]``: curve by curve, from an interval on."""
     return tuple(
-        f"S({t:g})" + (f"[{label}]" if label else "")
-        for label in layout.labels
-        for t in layout.edges[1 + first :]
+        f"{'S' if c.cause is None else 'F'}({t:g})" + (f"[{c.label}]" if c.label else "")
+        for c in by_group
+        for t in c.layout.edges[1 + first :]
     )
 
 
@@ -439,6 +467,7 @@ def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
     first = first_shown(by_group)
     sampling, privacy = _covariances(by_group, first)
     notes = [
+        *([messages.INCIDENCE()] if layout.causes else []),
         messages.SURVIVAL_COUNTS(),
         messages.SURVIVAL_SCALE(
             scale=plan.request["conf_type"],
@@ -448,11 +477,12 @@ def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
     if opened(by_group):
         low = layout.edges[1]
         notes.append(messages.EVENTS_FIRST(time=low))
+    if not layout.in_periods:
+        notes.append(messages.STRAIGHT())
     short = [c for c in by_group if c.intervals_known < layout.K]
     if short:
         where = ", ".join(
-            f"{layout.labels[c.group] or 'all'} at {layout.edges[c.intervals_known]:g}"
-            for c in short
+            f"{c.label or 'all'} at {layout.edges[c.intervals_known]:g}" for c in short
         )
         notes.append(messages.ONLY_EVENTS_CURVE(where=where))
     if any(c.mostly_unplaced for c in by_group):
@@ -460,13 +490,13 @@ def estimate_survfit(plan: Plan[SurvivalDetail], release: Release) -> Estimate:
     if plan.request.by_person and detail.layout.entries:
         notes.append(messages.RECURRENT())
     return Estimate(
-        names_of(detail.layout, first),
-        np.concatenate([np.clip(c.S[first:], 0.0, 1.0) for c in by_group]),
+        names_of(by_group, first),
+        np.concatenate([c.reported(np.clip(c.S[first:], 0.0, 1.0), 0, 0)[0] for c in by_group]),
         vcov_sampling=sampling,
         vcov_privacy=privacy,
         stats={
             "events": float(sum(c.d.sum() for c in by_group)),
-            "events_se": events_sd(layout, by_group[0].noise),
+            "events_se": events_sd(by_group),
         },
         notes=tuple(notes),
         arrays={"cells": release.values["cells"], "sd": np.array([detail.noise.sd])},
@@ -479,17 +509,14 @@ def _covariances(by_group: tuple[Curve, ...], first: int) -> tuple[Any, Any]:
     size = len(by_group) * K
     S = np.concatenate([c.S[first:] for c in by_group])
     if size > _MOST_COVARIANCES:  # the diagonals alone
-        parts = []
-        for v in ("greenwood", "privacy"):
-            covariance = np.full((size, size), np.nan)
-            each = np.concatenate([getattr(c, v)[first:] for c in by_group])
-            covariance[np.diag_indices(size)] = S**2 * each
-            parts.append(covariance)
+        parts = np.full((2, size, size), np.nan)
+        for part, v in zip(parts, ("greenwood", "privacy"), strict=True):
+            np.fill_diagonal(part, S**2 * np.concatenate([getattr(c, v)[first:] for c in by_group]))
         return parts[0], parts[1]
     sampling = np.zeros((size, size))
-    for c in by_group:
-        at = slice(c.group * K, (c.group + 1) * K)
-        sampling[at, at] = np.minimum.outer(c.greenwood[first:], c.greenwood[first:])
+    for (i, a), (j, b) in itertools.product(enumerate(by_group), repeat=2):
+        if a.group == b.group:
+            sampling[i * K : (i + 1) * K, j * K : (j + 1) * K] = a.sampling(b)[first:, first:]
     privacy = by_group[0].noise.covariance(np.concatenate([c.J[first:] for c in by_group]))
     scale = np.outer(S, S)
     return sampling * scale, privacy * scale

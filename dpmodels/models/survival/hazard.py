@@ -41,6 +41,8 @@ _Q = 3
 _LEAST_EVENTS = 0.02
 #: Largest linear predictor: beyond, exponentials have no use.
 _MOST_PREDICTOR = 30.0
+#: Expected events from which on their part of a cell is not one half.
+_FEW_EXPECTED = 1e-4
 #: Part of a row's expected events from which on it counts as ordinary, though stopped.
 KEPT = 0.5
 #: A person's expected lengths are added up in steps of this, integers.
@@ -65,6 +67,9 @@ class Timeline:
     # (S, K, K): covariance of the logs of the factors, noise included, after projection on what the
     # time terms leave. None if there are no factors.
     spread: Array | None = None
+    # (S, K): part of a cell for which units with an event in it are at risk, by Efron, where times
+    # are declared to be whole numbers. None: the part that the unit's own hazard lets expect.
+    parts: Array | None = None
 
     @property
     def K(self) -> int:
@@ -218,6 +223,7 @@ class FollowedUp:
             stratum = np.where(counted, rows[where.strata], 0.0).astype(np.intp)
         eta = predictor(self.theta[: len(u)], u)
         risk = np.where(counted, np.exp(np.clip(eta, -_MOST_PREDICTOR, _MOST_PREDICTOR)), 0.0)
+        T = np.where(D == 1.0, self._event_time(risk, stratum, start, T), T)
         weight, followed_whole = np.ones(len(T)), None
         if math.isfinite(self.clip):
             weight, T, D, cut = self._stopped(block, u, risk, stratum, start, T, D, counted)
@@ -250,6 +256,24 @@ class FollowedUp:
         """Return the index of the cell (a, b] that contains each time, 0 for the first edge."""
         line = self.model.timeline
         return np.clip(np.searchsorted(line.edges, T, side="left") - 1, 0, line.K - 1)
+
+    def _event_time(self, risk: Array, stratum: Index, start: Array, T: Array) -> Array:
+        """Return until when rows with an event at T are at risk, in the cell of T.
+
+        Where in its cell an event happens is not used, so that times on a grid may lie anywhere in
+        the cells. The part of the cell is Efron's, or ``1/m - 1/(e^m - 1)``: what is expected of a
+        row that has its event within an expected number m of events (``theory.md``, 7).
+        """
+        line = self.model.timeline
+        cell = self._cell(T)
+        begin, end = np.maximum(line.edges[cell], start), line.edges[cell + 1]
+        if line.parts is not None:
+            part = line.parts[stratum, cell]
+        else:
+            m = risk * self._hazards[stratum, cell] * (end - begin)
+            m = np.clip(m, _FEW_EXPECTED, _MOST_PREDICTOR)
+            part = 1.0 / m - 1.0 / np.expm1(m)
+        return np.where(line.edges[0] < T, begin + part * (end - begin), T)
 
     def _integral_up_to(self, terms: slice, stratum: Index, T: Array, cell: Index) -> Array:
         """Return the baseline integrals A1, A2 up to time T of m rows, (terms, m).
@@ -305,9 +329,7 @@ class FollowedUp:
                     v[at, :, column] = L[term * (term + 1) // 2 + column] * of_stratum
             return mapped(self.W, v.reshape(r, m * _Q))
 
-        return Expanded(
-            mapped(self.W, score), block.counts, information, block.counts * _Q
-        )
+        return Expanded(mapped(self.W, score), block.counts, information, block.counts * _Q)
 
     def _of_stratum(self, stratum: Index, first: int) -> Iterator[tuple[Array | float, int, int]]:
         """Yield (mask of the rows of its stratum, term, index in theta) of every time term."""

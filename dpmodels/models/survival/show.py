@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
+from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
+from dpmodels.formula.schema import label_of
 from dpmodels.models.survival.curve import Curve, covariance_of, curves, first_shown, level_at
+from dpmodels.models.survival.incidence import Incidence
 from dpmodels.models.survival.table import CellNoise, layout_of
 from dpmodels.tables.content import Column, Row
 from dpmodels.tables.content import Layout as Look
 from dpmodels.tables.numbers import cell, fixed, places, spread_of
+from dpmodels.tables.pictures import numbers_under_axis
 from dpmodels.tables.table import Table, new_axes
 
 if TYPE_CHECKING:
@@ -27,17 +31,28 @@ _LOOK = Look(gap=2)
 _SHOWN = 20
 
 
-def curves_from(record: Any) -> tuple[Curve, ...]:
-    """Return the curves of a fit: functions of its released cells and public facts."""
+def curves_from(record: Any, steps: bool | None = None) -> tuple[Curve, ...]:
+    """Return the curves of a fit: functions of its released cells and public facts.
+
+    ``steps``: whether they fall at once, and not on straight lines between breaks.
+    """
+    if steps is not None and not isinstance(steps, bool):
+        raise RequestError(f"steps={shown(steps)} must be True, False or None")
     arrays = record.estimate.arrays
     layout = layout_of(record.design, record.call.options)
     if len(arrays["cells"]) != layout.M:  # of a file of version 0.2
         layout = layout_of(record.design, record.call.options, opening=False)
+    layout = replace(layout, steps=steps)
     return curves(layout, CellNoise(layout, float(arrays["sd"][0])), np.asarray(arrays["cells"]))
 
 
 def _label(curve: Curve) -> str:
-    return curve.layout.labels[curve.group] or "all"
+    return curve.label or "all"
+
+
+def _of_groups(by_group: Sequence[Curve]) -> list[tuple[str, Curve]]:
+    """Return the label of each group and its (first) curve: causes have one number at risk."""
+    return [(c.layout.labels[c.group], c) for c in by_group if not c.cause]
 
 
 def _conf_type(record: Any) -> str:
@@ -61,13 +76,14 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     rows, by_group = [], curves_from(record)
     first = first_shown(by_group)
     for curve in by_group:
-        low, high = curve.band(level, _conf_type(record))
+        band = curve.band(level, _conf_type(record))
+        estimate, low, high = curve.reported(np.clip(curve.S, 0.0, 1.0), *band)
         table = {
             "time": curve.layout.edges[1:],
             "n_risk": curve.entering[:-1],
             "n_event": curve.d,
             "n_censor": curve.c,
-            "estimate": np.clip(curve.S, 0.0, 1.0),
+            "estimate": estimate,
             "std_error": curve.S * np.sqrt(curve.variance),
             "conf_low": low,
             "conf_high": high,
@@ -117,11 +133,12 @@ def _life_table(curve: Curve, digits: int, level: float, conf_type: str, first: 
     """Return the life table of a group from an interval on, thinned if there are many intervals."""
     interval = f"{100 * level:g} % interval"
     columns = (
-        Column(_label(curve) if curve.layout.G > 1 else "Time", left=True), Column("At risk"),
-        Column("Events"), Column("Censored"), Column("Survival"), Column("Std. Error"),
+        Column(_label(curve) if curve.label else "Time", left=True), Column("At risk"),
+        Column("Events"), Column("Censored"),
+        Column("Incidence" if isinstance(curve, Incidence) else "Survival"), Column("Std. Error"),
         Column("privacy", "of which"), Column("low", interval), Column("high", interval),
     )  # fmt: skip
-    low, high = curve.band(level, conf_type)
+    estimates, low, high = curve.reported(curve.S, *curve.band(level, conf_type))
     K = curve.layout.K
     every = -(-(K - first) // _SHOWN)
     chosen = [k for k in range(first, K) if (k + 1 - first) % every == 0 or k == K - 1]
@@ -129,7 +146,7 @@ def _life_table(curve: Curve, digits: int, level: float, conf_type: str, first: 
     for k in chosen:
         since = first if not rows else chosen[len(rows) - 1] + 1
         few = [
-            float(curve.S[k]), float(curve.S[k] * math.sqrt(curve.variance[k])),
+            float(estimates[k]), float(curve.S[k] * math.sqrt(curve.variance[k])),
             float(curve.S[k] * math.sqrt(curve.privacy[k])), float(low[k]), float(high[k]),
         ]  # fmt: skip
         rows.append(
@@ -154,7 +171,9 @@ def _curve_quantile(
     """Return the time at which survival is 1 - q, and the times at which its band is."""
     edges = np.array(curve.layout.edges)
     low, high = curve.band(level, conf_type)
-    return tuple(level_at(edges, S, 1.0 - q) for S in (curve.S, low, high))  # type: ignore[return-value]
+    periods = curve.layout.periods
+    times = [level_at(edges, S, 1.0 - q, periods) for S in (curve.S, low, high)]
+    return times[0], times[1], times[2]
 
 
 def _listed(numbers: Any, word: str, example: str) -> list[float]:
@@ -173,7 +192,9 @@ def _listed(numbers: Any, word: str, example: str) -> list[float]:
     return out
 
 
-def quantile(fit: Any, q: Any = 0.5, *, level: float | None = None) -> pd.DataFrame:
+def quantile(
+    fit: Any, q: Any = 0.5, *, level: float | None = None, steps: bool | None = None
+) -> pd.DataFrame:
     """Return times by which shares q have died, with intervals by inversion of the band."""
     import pandas as pd
 
@@ -182,7 +203,7 @@ def quantile(fit: Any, q: Any = 0.5, *, level: float | None = None) -> pd.DataFr
     if not all(0.0 < v < 1.0 for v in shares):
         raise RequestError("q= must be shares between 0 and 1: q=0.5 is the median")
     rows = []
-    for curve in curves_from(record):
+    for curve in curves_from(record, steps):
         for share in shares:
             times = _curve_quantile(curve, share, level, _conf_type(record))
             ends = (v if math.isfinite(v) else math.nan for v in times)
@@ -201,7 +222,7 @@ def at(fit: Any, times: Any, *, level: float | None = None) -> pd.DataFrame:
         for t in _listed(times, "times", "[6, 12]"):
             w = curve.at(t)
             sampling, privacy = covariance_of([(curve, w)])
-            ends = float(curve.at(t, after=True) @ low), float(w @ high)
+            ends = sorted([float(curve.at(t, after=True) @ low), float(w @ high)])
             rows.append((_label(curve), t, curve.value(w), math.sqrt(sampling + privacy), *ends))
     return pd.DataFrame(
         rows, columns=["strata", "time", "estimate", "std_error", "conf_low", "conf_high"]
@@ -220,12 +241,14 @@ def _errors(parts: list[tuple[Curve, Array]], level: float) -> tuple[float, ...]
     return value, se, math.sqrt(privacy), value - half, value + half
 
 
-def rmst(fit: Any, tau: float | None = None, *, level: float | None = None) -> pd.DataFrame:
+def rmst(
+    fit: Any, tau: float | None = None, *, level: float | None = None, steps: bool | None = None
+) -> pd.DataFrame:
     """Return restricted mean survival times up to tau, with their errors."""
     import pandas as pd
 
     level = fit._level(level)
-    by_group = curves_from(fit._record)
+    by_group = curves_from(fit._record, steps)
     end = by_group[0].layout.edges[-1] if tau is None else _listed(tau, "tau", "24")[0]
     rows: list[tuple[Any, ...]] = []
     for curve in by_group:
@@ -234,14 +257,15 @@ def rmst(fit: Any, tau: float | None = None, *, level: float | None = None) -> p
 
 
 def difference(
-    fit: Any, times: Any = None, *, tau: float | None = None, level: float | None = None
-) -> pd.DataFrame:
+    fit: Any, times: Any = None, *, tau: float | None = None, level: float | None = None,
+    steps: bool | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """Return differences between groups in survival at given times or in restricted means."""
     import pandas as pd
 
     level = fit._level(level)
-    by_group = curves_from(fit._record)
-    if len(by_group) < 2:
+    by_group = curves_from(fit._record, steps)
+    if len(_of_groups(by_group)) < 2:
         raise RequestError("a difference needs two groups: Surv(time, event) ~ group")
     if (times is None) == (tau is None):
         raise RequestError(
@@ -252,11 +276,12 @@ def difference(
     rows: list[tuple[Any, ...]] = []
     for point in _listed(times if tau is None else tau, word, "24"):
         for i, a in enumerate(by_group):
-            for b in by_group[i + 1 :]:
+            for b in (c for c in by_group[i + 1 :] if c.cause == a.cause):
                 w = a.at(point) if tau is None else a.up_to(point)
                 v = a.at(point, after=True) if tau is None else w
                 pair = f"{_label(a)} - {_label(b)}"
                 *errors, _, _ = _errors([(a, w), (b, -w)], level)
+                v, w = (v, w) if a.cause is None else (w, v)  # an incidence rises
                 low = _errors([(a, v), (b, -w)], level)[3]
                 high = _errors([(a, w), (b, -v)], level)[4]
                 rows.append((pair, point, *errors, low, high))
@@ -288,8 +313,8 @@ def risk_table(fit: Any, times: Any = None) -> pd.DataFrame:
     """Return numbers at risk, one row per group and one column per break."""
     import pandas as pd
 
-    by_group = curves_from(fit._record)
-    edges = list(by_group[0].layout.edges)
+    by_group = _of_groups(curves_from(fit._record))
+    edges = list(by_group[0][1].layout.edges)
     breaks = list(dict.fromkeys(edges)) if times is None else _listed(times, "times", "[0, 12]")
     for t in breaks:
         if t not in edges:
@@ -299,8 +324,8 @@ def risk_table(fit: Any, times: Any = None) -> pd.DataFrame:
                 + did_you_mean(f"{t:g}", [f"{e:g}" for e in edges])
             )
     return pd.DataFrame(
-        [[float(c.entering[edges.index(t)]) for t in breaks] for c in by_group],
-        index=pd.Index([_label(c) for c in by_group], name="strata"),
+        [[float(c.entering[edges.index(t)]) for t in breaks] for _, c in by_group],
+        index=pd.Index([label or "all" for label, _ in by_group], name="strata"),
         columns=pd.Index(breaks, name="time"),
     )
 
@@ -314,9 +339,7 @@ def _groups(record: Any) -> list[tuple[Any, ...]]:
     sampling, privacy = (np.diag(V) for V in (est.vcov_sampling, est.vcov_privacy))
     a, total = est.arrays, np.sqrt(sampling + privacy)
     columns = (a["n"], a["observed"], a["expected"], est.params, total, np.sqrt(privacy))
-    return [
-        (name, *map(float, values)) for name, *values in zip(est.names, *columns, strict=True)
-    ]
+    return [(name, *map(float, values)) for name, *values in zip(est.names, *columns, strict=True)]
 
 
 def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Any, ...]]:
@@ -358,13 +381,9 @@ def verdict_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
 # -- The picture of survival curves: bands, and numbers at risk under the axis.
 
 
-#: Times at which numbers at risk are printed under the axis.
-_RISK = 6
-
-
 def plot_curves(
-    fit: Any, ax: Axes | None = None, *, level: float = 0.95, kind: str = "survival",
-    bands: bool = True, at_risk: bool = True, colors: list[str] | None = None,
+    fit: Any, ax: Axes | None = None, *, level: float = 0.95, kind: str | None = None,
+    bands: bool = True, at_risk: bool = True, colors: list[str] | None = None, joint: float = 0.0,
 ) -> Axes:  # fmt: skip
     """Draw the curves of all groups.
 
@@ -374,11 +393,13 @@ def plot_curves(
     ax : matplotlib Axes, optional
     level : float
     kind : {"survival", "event", "hazard"}
-        Survival, its complement, or the cumulative hazard.
+        Survival (default), its complement, or the cumulative hazard. Incidences are "event".
     bands, at_risk : bool
         Pointwise intervals; numbers at risk (released, so noisy) under the axis.
     colors : list of str, optional
-        One a group.
+        One a group; lines of several causes differ in their dashes.
+    joint : float
+        Probability with which bands at ``level`` hold at all points together, 0 if not computed.
 
     Privacy
     -------
@@ -386,10 +407,11 @@ def plot_curves(
     """
     if not fit.released:
         raise NotReleasedError("there was no reply: nothing to draw")
-    choice("kind", kind, ("survival", "event", "hazard"))
     by_group = curves_from(fit._record)
-    rows = len(by_group) if at_risk else 0
-    ax = new_axes(ax, (6.4, 4.0 + 0.22 * rows))
+    kinds = ("event",) if isinstance(by_group[0], Incidence) else ("survival", "event", "hazard")
+    kind = kinds[0] if kind is None else choice("kind", kind, kinds)
+    rows = [(label, c.entering) for label, c in _of_groups(by_group) if at_risk]
+    ax = new_axes(ax, (6.4, 4.0 + 0.22 * len(rows)))
     edges = np.array(by_group[0].layout.edges)
     conf_type = _conf_type(fit._record)
 
@@ -397,42 +419,29 @@ def plot_curves(
         with np.errstate(divide="ignore"):
             return {"survival": S, "event": 1.0 - S, "hazard": -np.log(S)}[kind]
 
-    drawn = []
-    for i, curve in enumerate(by_group):
-        color = colors[i % len(colors)] if colors else f"C{i}"
+    listed = colors or [f"C{i}" for i in range(10)]
+    drawn = [listed[c.group % len(listed)] for c in by_group]
+    for curve, color in zip(by_group, drawn, strict=True):
         # a rise is noise: the drawn curve is levelled out, the intervals are as they are
         S = np.minimum.accumulate(np.clip(np.append(1.0, curve.S), 0.0, 1.0))
-        label = curve.layout.labels[curve.group] or None
-        ax.plot(edges, shown(S), color=color, label=label, marker=".", markersize=3)
+        line = ("-", "--", ":", "-.")[(curve.cause or 0) % 4]
+        ax.plot(edges, shown(S), line, color=color, label=curve.label or None, marker=".", ms=3)
         if bands:
             low, high = curve.band(level, conf_type)
             ends = [shown(np.append(1.0, v)) for v in (low, high)]
             ax.fill_between(edges, *ends, color=color, alpha=0.18, linewidth=0)
-        drawn.append(color)
-    survival = fit.design.survival
-    ax.set_xlabel(survival.names[1])
-    labels = {"event": "share with the event", "hazard": "cumulative hazard"}
+    ax.set_xlabel(label_of(fit.design.schema, fit.design.survival.names[1]))
+    incidence = "share with the event" if by_group[0].cause is None else "cumulative incidence"
+    labels = {"event": incidence, "hazard": "cumulative hazard"}
     ax.set_ylabel(labels.get(kind, kind))
     ax.set_xlim(edges[0], edges[-1])
     if kind != "hazard":
         ax.set_ylim(0.0, 1.0)
-    ax.set_title(f"{fit.formula}\n{fit.privacy.statement().partition(';')[0]}", fontsize=9)
+    promise = fit.privacy.statement().partition(";")[0]
+    together = f"; {100 * joint:g} % joint bands" if joint else ""
+    ax.set_title(f"{fit.formula}\n{promise}{together}", fontsize=9)
     if len(by_group) > 1:
         ax.legend(frameon=False)
     if at_risk:
-        _risk_rows(ax, by_group, edges, drawn)
+        numbers_under_axis(ax, "numbers at risk", rows, edges, drawn[:: len(by_group) // len(rows)])
     return ax
-
-
-def _risk_rows(ax: Axes, by_group: Any, edges: Any, colors: list[str]) -> None:
-    """Write released numbers at risk under the axis, one line per group."""
-    different = np.unique(edges, return_index=True)[1]
-    places = different[:: max(1, -(-(len(different) - 1) // _RISK))]
-    for i, (curve, color) in enumerate(zip(by_group, colors, strict=True)):
-        for k in places:
-            ax.annotate(
-                f"{max(curve.entering[k], 0.0):,.0f}", (edges[k], 0.0), (0.0, -45.0 - 11.5 * i),
-                xycoords=("data", "axes fraction"), textcoords="offset points", ha="center",
-                va="top", fontsize=8, color=color, annotation_clip=False,
-            )  # fmt: skip
-    ax.set_xlabel(f"{ax.get_xlabel()}\nnumbers at risk" + "\n" * len(by_group), fontsize=9)

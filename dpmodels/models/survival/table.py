@@ -54,11 +54,23 @@ class Layout:
     # Whether the first interval, of length 0 for a range from 0, holds the events at the beginning
     # of the declared range: everybody is at risk of them.
     opening: bool = False
+    in_periods: bool = False  # Times are declared to be whole numbers (``dp.Count``)
+    # Whether curves fall at once, not on straight lines between breaks. None: if ``in_periods``.
+    steps: bool | None = None
+    causes: tuple[str, ...] = ()  # As in ``Survival.causes``; each has a run of events
 
     @property
     def K(self) -> int:
         """Number of intervals."""
         return len(self.edges) - 1
+
+    @property
+    def periods(self) -> Array:
+        """Time between two falls of a curve in each interval, (K,); 0 on a straight line."""
+        width = np.diff(self.edges)
+        if not (self.in_periods if self.steps is None else self.steps):
+            return np.zeros(self.K)
+        return np.asarray(np.minimum(width, 1.0) if self.in_periods else width)
 
     @property
     def G(self) -> int:
@@ -67,8 +79,8 @@ class Layout:
 
     @property
     def kinds(self) -> int:
-        """Events, censorings within and at the first break, and entries where there are any."""
-        return 5 if self.entries else 3
+        """Events, censorings within and at the first break, entries, events of further causes."""
+        return (5 if self.entries else 3) + len(self.causes[1:])
 
     @property
     def M(self) -> int:
@@ -84,7 +96,7 @@ class Layout:
     def run(self, group: int, kind: int) -> slice:
         """Return the indices of the intervals of a group.
 
-        0 events; 1 censorings within, 2 at the first break of an interval; 3, 4 entries likewise.
+        0 events; 1 censorings within, 2 at its first break; 3, 4 entries; events of other causes.
         """
         first = (group * self.kinds + kind) * self.K
         return slice(first, first + self.K)
@@ -150,7 +162,9 @@ class Layout:
         left = np.maximum(np.searchsorted(edges - near, time, side="right") - 1, 0)
         at = time <= edges[left] + near
         left = np.where(left < self.K, left + np.where(at, 2, 1) * self.K, -1)
-        return np.where(event == 1.0, np.where(died < self.K, died, -1), left)
+        last = self.kinds - len(self.causes) - 1  # kind of events of a cause j > 1, less j
+        run = np.where(event > 1.0, last + event, 0.0).astype(np.int64) * self.K
+        return np.where(event >= 1.0, np.where(died < self.K, run + died, -1), left)
 
     def entered(self, start: Array) -> npt.NDArray[np.int64]:
         """Return the index of the run in which follow-up begins, or -1 if after the last run.
@@ -192,6 +206,8 @@ def layout_of(design: Design, options: Mapping[str, Any], *, opening: bool = Tru
     layout = Layout(
         (0.0, *edges) if opening else edges, survival.groups or ("",), survival.stratas or ("",),
         entries, int(episodes or 1), opening,
+        getattr(design.schema.variables.get(column.name), "kind", "") == "count",
+        causes=survival.causes,
     )  # fmt: skip
     if layout.K * layout.M > _MOST_ENTRIES:
         raise RequestError(
@@ -518,7 +534,8 @@ class CellNoise:
             return np.ones((1, lay.M))
         C = np.zeros((lay.G, lay.M))  # everyone who enters a group leaves it
         for g in range(lay.G):
-            C[g, lay.run(g, 0).start : lay.run(g, 2).stop] = C[g, lay.beyond(g)] = -1.0
+            ends = slice(lay.run(g, 0).start, lay.run(g, lay.kinds - 1).stop)
+            C[g, ends] = C[g, lay.beyond(g)] = -1.0
             C[g, lay.run(g, 3).start : lay.run(g, 4).stop] = 1.0
         return C
 

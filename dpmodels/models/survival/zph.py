@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.core.parallel import clipped
 from dpmodels.errors import choice
 from dpmodels.models.survival.hazard import FollowedUp, Hazard, Index, Timeline, q_terms
 from dpmodels.privacy.composition import Guarantee
@@ -23,7 +24,6 @@ from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import Sum
-from dpmodels.scoring.passes import clipped
 from dpmodels.scoring.rules import GRAIN
 from dpmodels.scoring.unit_passes import Expanded, own_scores, units_of
 from dpmodels.sources.summed import Integers
@@ -459,9 +459,7 @@ def zph_of(
     gammas, covariance = slopes(scores, g, np.eye(lay.p))
     square = float(gammas @ np.linalg.solve(covariance, gammas))
     rows.append(("GLOBAL", math.nan, math.nan, square, lay.p, float(chdtrc(lay.p, square))))
-    tests = pd.DataFrame(
-        rows, columns=["term", "slope", "std_error", "statistic", "df", "p_value"]
-    )
+    tests = pd.DataFrame(rows, columns=["term", "slope", "std_error", "statistic", "df", "p_value"])
     out = []
     for j, (s, cov, slope) in enumerate(zip(scores.s, scores.cov, scores.slope, strict=True)):
         to = W.T @ np.linalg.inv(slope)

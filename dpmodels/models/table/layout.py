@@ -1,29 +1,27 @@
-"""Layout of a table call, from its formula and options alone, and the counting of its cells."""
+"""Layout of a table call, from its formula and options alone, and the formula of its rows."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.core import release as core
+from dpmodels.core.means import half_ranges
+from dpmodels.core.rows import Rows, stack, where
+from dpmodels.core.tables import Products, Table, Tables
 from dpmodels.errors import RequestError
 from dpmodels.formula.words import written_name
-from dpmodels.proof.sets import STEPS
 from dpmodels.registry import Method
-from dpmodels.sources.summed import integer_sums, summed
-from dpmodels.sums.products import end_of_numbers
-from dpmodels.sums.rowmap import CountsOfPeople, shares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import CellProgram, Design
-    from dpmodels.sources.people import BlockOfPeople
 
 
 #: Name of the last cell of every axis: a missing or undeclared level, or a row left out.
@@ -97,6 +95,9 @@ class Layout:
     sections: tuple[Section, ...]
     quantiles: tuple[float, ...] = ()
     medians: tuple[str, ...] = ()  # Numbers that have quartiles, those of all groups too
+    # Each table has one more cell at its end, of the mass of rows that does not count: what their
+    # weights leave, and rows outside ``subset=``.
+    unused: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -107,11 +108,14 @@ class Layout:
         """Return the number of cells of a table."""
         return math.prod(self.axes[j].size for j in axes)
 
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Number of cells that are released of each block."""
+        return tuple(self.cells(block.axes) + self.unused for block in self.blocks)
+
     def number_axis(self, number: int) -> int:
         """Return the axis of a numeric variable."""
-        return next(
-            j for j, a in enumerate(self.axes) if a.kind == "number" and a.column == number
-        )
+        return next(j for j, a in enumerate(self.axes) if a.kind == "number" and a.column == number)
 
     def group(self, block: Block) -> tuple[int, ...]:
         """Return the axes of a block besides that of its number."""
@@ -152,6 +156,24 @@ def program_of(design: Design) -> CellProgram:
     return program
 
 
+def largest_groups(program: CellProgram) -> list[tuple[int, ...]]:
+    """Return the groups of a two-sided table that are not margins of others."""
+    groups = [tuple(sorted(g)) for g in program.right] if program.left else []
+    return [g for g in groups if g and not any(set(g) < set(h) for h in groups)]
+
+
+def variables_of(program: CellProgram) -> tuple[tuple[int, ...], ...]:
+    """Return the variables of a table, each with its crossed ones, but those that make its groups.
+
+    Within such a group a variable has one level, so that it tells nothing that the group does not.
+    """
+    groups = largest_groups(program)
+    return tuple(
+        term for term in program.left or program.right
+        if not groups or not all(set(term) <= set(g) for g in groups)
+    )  # fmt: skip
+
+
 def layout_of(
     design: Design,
     *,
@@ -175,11 +197,12 @@ def layout_of(
         for j, s in enumerate(program.sources)
     ]
     numbers = {j for j, s in enumerate(program.sources) if s.levels is None}
-    variables, groups = (program.left, program.right) if program.left else (program.right, ())
-    _check_categories(program, numbers, groups, variables)
+    groups = program.right if program.left else ()
+    _check_categories(program, numbers, groups, program.left or program.right)
     groups = tuple(tuple(sorted(g)) for g in groups) or ((),)
-    largest = [g for g in groups if not any(set(g) < set(h) for h in groups)]
-    blocks: list[Block] = []
+    largest = largest_groups(program) or [()]
+    variables = variables_of(program)
+    blocks = [] if variables else [Block(g) for g in largest]
     sections = [Section("counts", g) for g in groups if g]
     for term in variables:
         mine = numbers.intersection(term)
@@ -205,7 +228,7 @@ def layout_of(
         ]
     layout = Layout(
         tuple(axes), tuple(dict.fromkeys(blocks)), tuple(dict.fromkeys(sections)), quantiles,
-        medians,
+        medians, design.mass_place is not None,
     )  # fmt: skip
     _check_size(layout)
     return layout
@@ -221,9 +244,7 @@ def _groups_of_quantiles(
     return list(dict.fromkeys([*largest, ()])) if name in medians else []
 
 
-def _check_categories(
-    program: CellProgram, numbers: set[int], groups: Any, variables: Any
-) -> None:
+def _check_categories(program: CellProgram, numbers: set[int], groups: Any, variables: Any) -> None:
     """Refuse a numeric variable where a table needs categories."""
     for group in groups:
         for j in numbers.intersection(group):
@@ -263,36 +284,10 @@ def _bins(design: Design, number: int, bins: int) -> Axis:
     return Axis(column.name, number, "bin", (*labels, MISSING), edges)
 
 
-# -- Exact statistics of a table on the lattice (``theory.md``, 1.1).
-#
-# A row is in one cell of every table; a numeric variable is in three at once. With t in [-1, 1] it
-# lays ``((1-t)/2)^2, (1-t^2)/2, ((1+t)/2)^2`` into the cells "low", "middle" and "high" of its
-# axis: they are not negative and add up to 1, and their sums are N, T = sum t and Q = sum t^2 in
-# another basis: ``N = l + m + h, T = h - l, Q = l - m + h``. So whatever a table holds, one row is
-# one unit of mass: replacing it moves the table by at most 2 in L1 and sqrt 2 in L2.
-
-
 #: N, T and Q of the four cells of a numeric variable's axis.
 COUNT = np.array([1.0, 1.0, 1.0, 0.0])
 TOTAL = np.array([-1.0, 0.0, 1.0, 0.0])
 SQUARE = np.array([1.0, -1.0, 1.0, 0.0])
-
-Codes = npt.NDArray[np.intp]
-
-
-def masses(t: Array, u: Array, unit_mass: Array) -> Array:
-    """Return the lattice weights (4, m) of numeric values in [-1, 1], NaN missing: integers >= 0.
-
-    Each column adds up to exactly ``unit_mass``, u in steps of 2^-20: low and high are rounded
-    down, the middle is what is left.
-    """
-    with np.errstate(all="ignore"):
-        low, high = (end_of_numbers(u * (0.5 * (1.0 + s * t)) ** 2, low=0.0) for s in (-1.0, 1.0))
-    gone = np.isnan(t)
-    out = np.stack([low, unit_mass - low - high, high, np.zeros_like(low)])
-    out[:, gone] = 0.0
-    out[3, gone] = unit_mass[gone]
-    return out
 
 
 def spread_out(N: Array, T: Array, Q: Array) -> Array:
@@ -300,177 +295,67 @@ def spread_out(N: Array, T: Array, Q: Array) -> Array:
     return np.stack([(N - 2.0 * T + Q) / 4.0, (N - Q) / 2.0, (N + 2.0 * T + Q) / 4.0])
 
 
-@dataclass(frozen=True, eq=False)
-class TablePass:
-    """The tables of a layout of rows, or of people: :func:`statistics`."""
-
-    design: Design
-    layout: Layout
-    centre: Array
-    half: Array
-    people: bool = False
-    row_mass: Callable[[Array], Array] | None = None  # Mass of rows, None for a unit each
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
-        """Return the tables, flat. Confidential."""
-        if not self.people:
-            job = functools.partial(
-                statistics, layout=self.layout, centre=self.centre, half=self.half,
-                row_mass=self.row_mass,
-            )  # fmt: skip
-            return integer_sums(rows, self.design, job)[0]
-        pass_job = TableOfPeople(self.layout, self.centre, self.half, self.row_mass)
-        sums = summed(rows, self.design, pass_job)
-        out, end = sums.values.astype(object), 0
-        for size in pass_job.sizes:  # declared persons without a row are "(missing)", or "(unused)"
-            end += size
-            out[end - 1] += (rows.n - sums.people) * int(STEPS)
-        return np.asarray(out, dtype=object)
+# -- The formula of a row of a table, for :class:`dpmodels.core.tables.Tables`.
 
 
-def statistics(
-    blocks: Iterable[Array], layout: Layout, centre: Array, half: Array,
-    row_mass: Callable[[Array], Array] | None = None,
-) -> tuple[npt.NDArray[np.object_]]:  # fmt: skip
-    """Return the tables of all blocks of a layout, flat and concatenated, in steps of 2^-20.
+def table_release(
+    name: str, layout: Layout, shares: tuple[float, ...], design: Design,
+    row_mass: Callable[[Any], Any] | None = None, *, geometric: bool = False,
+    pairs: Sequence[Block] = (), scale: tuple[Array, Array] | None = None,
+) -> core.Release:  # fmt: skip
+    """Return the release of the tables of a layout, or of products of people in some of them.
 
-    Middles and half-ranges (q,) are of the numeric variables. ``row_mass`` gives the weight u of
-    rows, and each table then has one more cell at its end for 1 - u; None: weight 1 each.
-    Confidential. Exact in any order: within 2^13 rows every sum is an integer below 2^53.
+    ``row_mass`` gives the mass of a row. None: 1, or 0 outside ``subset=``. ``scale``: middles and
+    half-widths of windows in place of the ranges of columns.
     """
-    with_mass = row_mass is not None
-    totals = [np.zeros(layout.cells(b.axes) + with_mass, dtype=np.int64) for b in layout.blocks]
-    for cells in blocks:
-        u = np.ones(cells.shape[1]) if row_mass is None else row_mass(cells)
-        unit_mass = end_of_numbers(u, low=0.0)
-        codes, mass = _opened(layout, cells, centre, half, u, unit_mass)
-        for block, total in zip(layout.blocks, totals, strict=True):
-            for place, part in cell_masses(layout, block, codes, mass.get(block.number, unit_mass)):
-                sums = np.bincount(place, weights=part, minlength=total.size)
-                total += sums.astype(np.int64)
-            if with_mass:
-                total[-1] += int((STEPS - unit_mass).sum())
-    return (np.concatenate(totals).astype(object),)
-
-
-def _opened(
-    layout: Layout, cells: Array, centre: Array, half: Array, u: Array, unit_mass: Array
-) -> tuple[list[Codes], dict[int, Array]]:
-    """Return the codes of rows along the axes, and the weights of numeric variables."""
-    unit = _unit(layout, cells, centre, half)
-    mass = {b.number: masses(unit[b.number], u, unit_mass) for b in layout.blocks if b.number >= 0}
-    return codes_of(layout, cells, unit), mass
-
-
-def _unit(layout: Layout, cells: Array, centre: Array, half: Array) -> dict[int, Array]:
-    """Return the numbers of a block in half-ranges, clipped to [-1, 1]."""
-    numbers = {a.column for a in layout.axes if a.kind != "level"}
-    with np.errstate(all="ignore"):
-        return {j: np.clip((cells[j] - centre[j]) / half[j], -1.0, 1.0) for j in numbers}
-
-
-def means_of_people(t: Array, key: npt.NDArray[np.int64], unit_mass: Array) -> Array:
-    """Return for each row the mean of the numbers with its key; NaN where its own is missing.
-
-    Means are weighted by the masses of rows (``unit_mass``). Sums are of whole numbers, so the
-    order of rows changes nothing below 2^53.
-    """
-    present = ~np.isnan(t)
-    keys, place = np.unique(key[present], return_inverse=True)
-    steps, mass = end_of_numbers(t[present]), unit_mass[present]
-    rows = np.bincount(place, minlength=len(keys))
-    total, count = (
-        np.bincount(place, weights=w, minlength=len(keys)) for w in (steps * mass, mass)
+    numbers = list(dict.fromkeys(a.column for a in layout.axes if a.kind != "level"))
+    coded = [j for j, a in enumerate(layout.axes) if a.kind != "number"]
+    tables = []
+    for block in pairs or layout.blocks:
+        sizes = [layout.axes[j].size for j in block.axes]
+        strides = {j: math.prod(sizes[i + 1 :]) for i, j in enumerate(block.axes)}
+        codes = tuple((coded.index(j), step) for j, step in strides.items() if j in coded)
+        (step,) = [step for j, step in strides.items() if j not in coded] or [0]
+        number = numbers.index(block.number) if step else -1
+        tables.append(Table(math.prod(sizes), codes, number, step))
+    into = (Products if pairs else Tables)(
+        [layout.axes[j].size for j in coded],
+        tables,
+        shares,
+        unused=layout.unused,
+        geometric=geometric,
     )
-    out = np.full(len(t), np.nan)
-    means = np.where(rows == 1, np.nan, total / np.maximum(count, 1) / STEPS)
-    out[present] = means[place]
-    return np.where(present & np.isnan(out), t, out)  # one row is its mean, to the last digit
+    centre, half = half_ranges(design) if scale is None else scale
+    inside = design.mass_place if layout.unused else None
+
+    def row(z: Rows) -> tuple[Rows, Rows, Any]:
+        unit = {j: (z[j] - centre[j]) / half[j] for j in numbers}
+        codes = (code for code in codes_of(layout, z, unit) if code is not None)
+        u = None if row_mass is None else row_mass(z)
+        if row_mass is None and inside is not None:
+            u = where(np.isnan(z[inside]), 0.0, 1.0)
+        return stack(z[:0], *codes), stack(z[:0], *unit.values()), u
+
+    return core.Release(name, into, row, design)
 
 
-@dataclass(frozen=True, eq=False)
-class TableOfPeople:
-    """The tables of :func:`statistics` where a person adds the mean of its rows.
-
-    For a numeric variable each row of a person in a group gets the mean of these rows. Counts and
-    sums do not change, and the squares then show how people differ, for the errors of the mean.
-    """
-
-    layout: Layout
-    centre: Array
-    half: Array
-    row_mass: Callable[[Array], Array] | None = None
-    of_people: ClassVar[bool] = True
-
-    @property
-    def sizes(self) -> list[int]:
-        """Cells of every table, the unused one behind it included where rows have masses."""
-        return [self.layout.cells(b.axes) + (self.row_mass is not None) for b in self.layout.blocks]
-
-    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
-        """Return the sums over people. Confidential."""
-        layout = self.layout
-        totals = [np.zeros(size, dtype=np.int64) for size in self.sizes]
-        people = 0
-        for part in blocks:
-            people += len(part.counts)
-            u = np.ones(part.rows.shape[1])
-            if self.row_mass is not None:
-                u = self.row_mass(part.rows)
-            unit_mass = end_of_numbers(u, low=0.0)
-            unit = _unit(layout, part.rows, self.centre, self.half)
-            codes = codes_of(layout, part.rows, unit)
-            person = np.repeat(np.arange(len(part.counts)), part.counts)
-            for block, total in zip(layout.blocks, totals, strict=True):
-                mass: Array = unit_mass
-                if block.number >= 0:
-                    (group, _), *_ = cell_masses(layout, block, codes, np.atleast_2d(unit_mass))
-                    means = means_of_people(
-                        unit[block.number], person * total.size + group, unit_mass
-                    )
-                    mass = masses(means, u, unit_mass)
-                entries = list(cell_masses(layout, block, codes, mass))
-                if self.row_mass is not None:
-                    entries.append((np.full(len(unit_mass), total.size - 1), STEPS - unit_mass))
-                place = np.concatenate([place for place, _ in entries])
-                weight = np.concatenate([mass for _, mass in entries]).astype(np.int64)
-                whose = np.tile(person, len(entries))
-                where, share = shares(whose, place, weight, part.counts, total.size)
-                np.add.at(total, where, share)
-        return CountsOfPeople(np.concatenate(totals), people)
-
-
-def codes_of(layout: Layout, block: Array, unit: Mapping[int, Array]) -> list[Codes]:
-    """Return the code of each row along each axis; 0 along the axis of a numeric variable."""
-    out = []
+def codes_of(layout: Layout, block: Any, unit: Mapping[int, Any]) -> list[Any]:
+    """Return the code of each row along each axis; None along the axis of a numeric variable."""
+    out: list[Any] = []
     for axis in layout.axes:
         if axis.kind == "level":
-            codes = block[axis.column]
+            out.append(block[axis.column])
         elif axis.kind == "bin":
-            width = axis.size - 1
-            t = unit[axis.column]
+            width, t = axis.size - 1.0, unit[axis.column]
             if axis.edges:  # those that are printed: a value on an edge lies in the bin above it
-                at = np.searchsorted(axis.edges[1:-1], block[axis.column], side="right")
+                at = np.searchsorted(axis.edges[1:-1], block[axis.column], "right")
             else:
-                at = np.minimum(np.floor((t + 1.0) * (0.5 * width)), width - 1)
-            codes = np.where(np.isnan(t), width, at)
+                at = np.floor((np.clip(t, -1.0, 1.0) + 1.0) * (0.5 * width))
+                at = np.minimum(at, width - 1.0)
+            out.append(np.where(np.isnan(t), width, at))
         else:
-            codes = np.zeros(block.shape[1])
-        out.append(codes.astype(np.intp))
+            out.append(None)
     return out
-
-
-def cell_masses(
-    layout: Layout, block: Block, codes: list[Codes], mass: Array
-) -> Iterator[tuple[Codes, Array]]:
-    """Yield (cell of each row, its weight): for weights (m,), or (4, m) of a numeric variable."""
-    place: Codes = np.zeros(len(codes[0]), dtype=np.intp)
-    for j in block.axes:
-        place = place * layout.axes[j].size + codes[j]
-    behind = block.axes.index(layout.number_axis(block.number)) + 1 if mass.ndim > 1 else 0
-    stride = layout.cells(block.axes[behind:])
-    for e, part in enumerate(np.atleast_2d(mass)):
-        yield place + e * stride, part
 
 
 #: Shared fields of the entries of tables, quantiles and tests.

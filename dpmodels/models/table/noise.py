@@ -75,17 +75,17 @@ class Effects:
         # Noise variance of a cell of the margin over s that is pooled from all tables that have it
         self._variance = {}
         for s in {s for t in self.tables for s in subsets(t.axes)}:
-            used = [self._margin_variance(t, s) for t in self.tables if set(s) <= set(t.axes)]
+            used = [
+                t.variance * self._cells(set(t.axes) - set(s))  # of a cell of its margin over s
+                for t in self.tables
+                if set(s) <= set(t.axes)
+            ]
             exact = not s and total is not None
             self._variance[s] = 0.0 if exact else 1.0 / math.fsum(1.0 / v for v in used)
 
     def _cells(self, axes: Iterable[int]) -> float:
         """Return the number of cells of a table over some axes."""
         return float(math.prod(self.sizes[j] for j in axes))
-
-    def _margin_variance(self, table: Measured, s: Axes) -> float:
-        """Return the noise variance of a cell of a table that is summed to its margin over s."""
-        return table.variance * self._cells(set(table.axes) - set(s))
 
     def effect(self, s: Axes) -> Array:
         """Return the effect of the axes ``s``: a table over them that sums to 0 along each.
@@ -105,7 +105,8 @@ class Effects:
                     margin = table.values.sum(axis=summed)
                     for i in range(len(s)):
                         margin = margin - margin.mean(axis=i, keepdims=True)
-                    weight = self._variance[s] / self._margin_variance(table, s)
+                    spread = table.variance * self._cells(set(table.axes) - set(s))
+                    weight = self._variance[s] / spread
                     value = value + margin * weight
         self._effect[s] = value
         return value
@@ -265,11 +266,6 @@ class TableNoise:
     shares: tuple[float, ...]  # Shares of the blocks, in mu^2 or in eps
     whole: bool = False  # Integer noise on integer counts (the geometric mechanism)
 
-    def statistic(self, layout: Layout) -> Cells:
-        """Return the tables of a layout as a statistic, with their shares."""
-        sizes = tuple(layout.cells(block.axes) for block in layout.blocks)
-        return Cells(sizes, self.shares, counts=self.whole)
-
     @functools.cached_property
     def scales(self) -> Array:
         """Noise scale of the cells of every block (sd, or the scale of Laplace noise)."""
@@ -279,23 +275,28 @@ class TableNoise:
 
     def sds(self, layout: Layout) -> Array:
         """Return the noise scale of every cell of the tables of a layout."""
-        return np.repeat(self.scales, [layout.cells(block.axes) for block in layout.blocks])
+        return np.repeat(self.scales, layout.lengths)
 
     def measured(self, layout: Layout, noisy: Array | None, total: float | None) -> Effects:
         """Return the effects of the noisy tables, which are given flat and concatenated.
 
-        If ``noisy`` is None the effects have variances only.
+        If ``noisy`` is None the effects have variances only. The total is that of all units; where
+        a table has an unused cell, what counts is the total less that cell, and as noisy.
         """
         tables, at = [], 0
-        for b, block in enumerate(layout.blocks):
+        for b, (block, size) in enumerate(zip(layout.blocks, layout.lengths, strict=True)):
             shape = [layout.axes[j].size for j in block.axes]
-            end = at + math.prod(shape)
-            none = np.zeros((0,) * len(shape))
-            values = none if noisy is None else noisy[at:end].reshape(shape)
-            at = end
             laplace = float(self.scales[b]) if self.kind == "laplace" else 0.0
-            tables.append(Measured(block.axes, values, self.variance(b), laplace))
-        return Effects(layout.sizes, tables, total)
+            noise = self.variance(b), laplace
+            values, unused = np.zeros((0,) * len(shape)), 0.0
+            if noisy is not None:
+                values = noisy[at : at + math.prod(shape)].reshape(shape)
+                unused = float(noisy[at + size - 1])
+            at += size
+            tables.append(Measured(block.axes, values, *noise))
+            if layout.unused:
+                tables.append(Measured((), np.array((total or 0.0) - unused), *noise))
+        return Effects(layout.sizes, tables, None if layout.unused else total)
 
     def variance(self, block: int) -> float:
         """Return the noise variance of the cells of a block."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.after.moments import inverse_and_rank
@@ -68,15 +69,26 @@ def groups(N: Array, T: Array, Q: Array, tau2: float, C: Array, copies: float = 
     ``pi = N/n, m = sum T/n, Pm = I - pi 1', u = Pm T``, ``Var u = Pm [diag(Q - 2 m T + m^2 N) +
     tau2 I + m^2 C] Pm'`` on k - 1 contrasts; cells of the diagonal are cut to [0, N (1 + |m|)^2].
     """
-    N = np.maximum(N, 0.0)
-    n = max(float(N.sum()), 1.0)
-    m = float(np.clip(T.sum() / n, -1.0, 1.0))
+    m, Pm, D = groups_of(N, T, Q)
     k = len(N)
-    Pm = np.eye(k) - np.outer(N / n, np.ones(k))
-    D = np.clip(Q - 2.0 * m * T + m * m * N, 0.0, N * (1.0 + abs(m)) ** 2)
     V = Pm @ (copies * np.diag(D) + tau2 * np.eye(k) + m * m * C) @ Pm.T
     H = contrasts(np.ones(k))
     return _chi2(H @ Pm @ T, H @ V @ H.T)
+
+
+def groups_of(N: Array, T: Array, Q: Array) -> tuple[float, Array, Array]:
+    """Return m, Pm and the diagonal of :func:`groups`."""
+    N = np.maximum(N, 0.0)
+    n = max(float(N.sum()), 1.0)
+    m = float(np.clip(T.sum() / n, -1.0, 1.0))
+    Pm = np.eye(len(N)) - np.outer(N / n, np.ones(len(N)))
+    return m, Pm, spread_about(N, T, Q, m)
+
+
+def spread_about(N: Array, T: Array, Q: Array, m: float) -> Array:
+    """Return the sums of squared deviations from m, cut to ``[0, N (1 + |m|)^2]``."""
+    most = np.maximum(N, 0.0) * (1.0 + abs(m)) ** 2
+    return np.asarray(np.clip(Q - 2.0 * m * T + m * m * N, 0.0, most))
 
 
 def one_mean(
@@ -87,7 +99,7 @@ def one_mean(
     ``T - mu0 N`` has variance ``D + tau_T^2 + mu0^2 tau_N^2``. ``noise`` holds the
     two noise variances; D is the sum of squared deviations from mu0, cut.
     """
-    D = float(np.clip(Q - 2.0 * mu0 * T + mu0 * mu0 * N, 0.0, max(N, 0.0) * (1 + abs(mu0)) ** 2))
+    D = float(spread_about(np.array(N), np.array(T), np.array(Q), mu0))
     V = copies * D + noise[0] + mu0**2 * noise[1]
     return _chi2(np.array([T - mu0 * N]), np.array([[V]]))
 
@@ -108,13 +120,40 @@ def independence(X: Array, n: float, C: Array, copies: float = 1.0) -> Null:
     ``U = A_r X A_c'`` with rows of A_r (A_c) an orthonormal basis orthogonal to the margin p_r
     (p_c); ``Var vec U = n (A_r D_r A_r') x (A_c D_c A_c') + (A_r x A_c) C (A_r x A_c)'``.
     """
-    n = max(n, 1.0)
+    K, V = independence_of(X, max(n, 1.0))
+    return _chi2(K @ X.ravel(), copies * V + K @ C @ K.T)
+
+
+Mask = npt.NDArray[np.bool_]
+
+#: A level is in a test if its released count is above this many of its noise sds.
+_SEEN = 3.0
+
+
+def clear_levels(counts: Array, sd: Array) -> Mask:
+    """Return which levels are in a test: all that are clear of their noise, or all if one is.
+
+    Degrees of freedom are not counted for declared levels that no row has.
+    """
+    clear = np.asarray(counts > _SEEN * sd)
+    return clear if clear.sum() > 1 else np.ones(len(counts), dtype=bool)
+
+
+def clear_cells(X: Array, C: Array) -> tuple[Mask, Mask]:
+    """Return which rows and columns of X (r, c) are in a test; C is the noise covariance of X."""
+    r, c = X.shape
+    by_cell = C.reshape(r, c, r, c)
+    rows = np.sqrt(np.maximum(np.einsum("ijik->i", by_cell), 0.0))
+    columns = np.sqrt(np.maximum(np.einsum("ijkj->j", by_cell), 0.0))
+    return clear_levels(X.sum(axis=1), rows), clear_levels(X.sum(axis=0), columns)
+
+
+def independence_of(X: Array, n: float) -> tuple[Array, Array]:
+    """Return the contrasts of the cells X (r, c), and their covariance for n independent rows."""
     p_r, p_c = (_shares(X.sum(axis=a)) for a in (1, 0))
     A, B = contrasts(p_r), contrasts(p_c)
-    U = A @ X @ B.T
-    K = np.kron(A, B)
-    V = copies * n * np.kron((A * p_r) @ A.T, (B * p_c) @ B.T) + K @ C @ K.T
-    return _chi2(U.ravel(), V)
+    K, V = np.kron(A, B), n * np.kron((A * p_r) @ A.T, (B * p_c) @ B.T)
+    return np.asarray(K), np.asarray(V)
 
 
 def _shares(margin: Array) -> Array:
@@ -371,9 +410,7 @@ def estimate(plan: Plan[Split], release: Release) -> Estimate:
         vcov_sampling=np.array([[split.m * p * (1.0 - p)]]),
         vcov_privacy=np.array([[sd * sd]]),
         stats={"statistic": z, "df": float(split.m), "p_value": p_value(z, split.m, split.a0, eps)},
-        notes=(
-            messages.TEST_OF_TESTS(m=split.m, a0=split.a0),
-        ),
+        notes=(messages.TEST_OF_TESTS(m=split.m, a0=split.a0),),
     )
 
 

@@ -208,9 +208,7 @@ def penalties(
     """
     up_to = counts.cumsum(axis=1)
     total = q.denominator * up_to[:, -1:]
-    target = np.clip(
-        q.numerator * up_to[:, -1:] + q.denominator * offset * (unit or 1), 0, total
-    )
+    target = np.clip(q.numerator * up_to[:, -1:] + q.denominator * offset * (unit or 1), 0, total)
     below = q.denominator * (up_to - counts) - target
     above = target - q.denominator * up_to
     return np.maximum(np.maximum(below, above), 0)

@@ -1,21 +1,22 @@
 """Backend of ``dp_table``: counts, means by group and quantiles from one pass, one joint release.
 
-``layout.py`` says what is released and counts it, ``noise.py`` with which noise; ``theory.md`` has
-the proofs.
+``layout.py`` says what is released, ``noise.py`` with which noise, and ``core/tables.py`` counts
+it; ``theory.md`` has the proofs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels import messages
+from dpmodels.after.inference import critical_value
 from dpmodels.arrays import Array
+from dpmodels.core.release import answered
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.models.table.layout import (
     COUNT,
@@ -24,9 +25,9 @@ from dpmodels.models.table.layout import (
     Axis,
     Layout,
     Section,
-    TablePass,
     layout_of,
     program_of,
+    table_release,
 )
 from dpmodels.models.table.noise import (
     Effects,
@@ -37,22 +38,25 @@ from dpmodels.models.table.noise import (
     share_interval,
     table_noise,
 )
+from dpmodels.models.table.nulls import contrasts, independence_of
+from dpmodels.models.table.people import PAIRS_SHARE, PairPlan, Products, may_pair
 from dpmodels.models.table.quantiles import (
     QuantilePart,
     probabilities,
     quantile_part,
     release_quantiles,
 )
+from dpmodels.models.window import LOOK_FIRST, LOOKS, Windows, look_steps, released_windows
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.ranges import Part, gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.sums.ask import Added, Ask, Query, as_is
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.notes import Note
+    from dpmodels.sums.ask import Ask
 
 
 # -- From noisy counts and sums to what a table shows. Post-processing (``theory.md``, 1.3 to 1.6).
@@ -63,6 +67,8 @@ COLUMNS = (
     "estimate", "se_sampling", "se_privacy", "low", "high",
     "share", "share_se", "share_low", "share_high", "missing", "missing_se",
 )  # fmt: skip
+#: Kurtosis of normal values.
+_NORMAL_KURTOSIS = 3.0
 #: A group is too small to divide by below this many sds of its count's noise.
 _SMALL = 3.0
 
@@ -75,21 +81,40 @@ class _Context:
     effects: Effects
     centre: Array
     half: Array
-    n: int
     level: float
     copies: int = 1
+    products: Products | None = None
+    windows: Windows | None = None  # To which numbers are clipped; None: to their ranges
+
+    def people(self, section: Section, L: Array, bounds: Array) -> Array:
+        """Return the design effect of people for each row of L; 1 for rows.
+
+        The rows are functions of the cells of the section, those of its number included;
+        ``bounds``: the sum of their squares over rows.
+        """
+        block = None if self.products is None else self.products.block_of(section)
+        if self.products is None or block is None:
+            return np.ones(len(bounds))
+        of_number = section.number >= 0
+        inside = cells_of(self.products, block, section.axes, section.number, shown=of_number)
+        return self.products.effects(block, L @ inside, bounds)
 
     @property
     def z(self) -> float:
         """Two-sided normal quantile."""
         return critical(Spread(1.0), self.level)
 
+    @property
+    def used(self) -> float:
+        """Units that count: all n, or the released number of those in ``subset=``."""
+        return max(float(self.effects.effect(())), 1.0)
+
 
 def shown_numbers(
     layout: Layout, noise: TableNoise, released: Mapping[str, Array], scale: tuple[Array, Array],
     n: int, *, level: float, suppress: float | None, points: Mapping[int, Array] | None,
-    people: bool = False, copies: int = 1,
-    rank_scale: Callable[[Section, float], float] | None = None,
+    people: bool = False, copies: int = 1, products: Products | None = None,
+    rank_scale: Callable[[Section, float], float] | None = None, windows: Windows | None = None,
 ) -> tuple[dict[str, Array], tuple[Note, ...]]:  # fmt: skip
     """Return :data:`COLUMNS` of all items, in the order of ``Layout.items``, and the notes.
 
@@ -99,8 +124,8 @@ def shown_numbers(
     ``copies``: number of rows that may depend on each other in any way.
     """
     effects = noise.measured(layout, released["table"], float(n))
-    context = _Context(layout, effects, *scale, n, level, copies)
-    parts = []
+    context = _Context(layout, effects, *scale, level, copies, products, windows)
+    parts, tests = [], []
     for section in layout.sections:
         if section.kind == "counts":
             part, size = _counts(context, section)
@@ -114,8 +139,68 @@ def shown_numbers(
         if suppress is not None:
             part[:, size < suppress] = np.nan
         parts.append(part)
-    numbers = np.concatenate(parts, axis=1)
-    return dict(zip(COLUMNS, numbers, strict=True)), _notes(layout, suppress, people)
+        tests.append(np.full(part.shape[1], _test_effect(context, section)))
+    arrays = dict(zip(COLUMNS, np.concatenate(parts, axis=1), strict=True))
+    if people:
+        arrays["test_effect"] = np.concatenate(tests)
+    return arrays, _notes(layout, suppress, people)
+
+
+def _test_effect(c: _Context, section: Section) -> float:
+    """Return the design effect of people in the test of a section.
+
+    Of two categories: independence; of a number by group: equal means, over the errors of each.
+    """
+    block = None if c.products is None else c.products.block_of(section)
+    if c.products is None or block is None or section.kind == "quantiles":
+        return 1.0
+    inside = cells_of(c.products, block, section.axes, section.number)
+    if section.kind == "means":
+        cells, _ = cells_of_groups(c.layout, c.effects, section)
+        N, T, Q = (cells @ w for w in (COUNT, TOTAL, SQUARE))
+        if len(N) < 2 or not (N > 1.0).all():
+            return 1.0
+        m = np.clip(T / N, -1.0, 1.0)
+        v = np.clip(Q / N - m * m, 1e-12, 1.0)
+        L = functions_of_means(m) / N[:, None] @ inside
+        each = c.products.effects(block, L, v / N)
+        H = contrasts(np.ones(len(N)))
+        V = H @ np.diag(v * each / N) @ H.T
+        return c.products.test_effect(block, H @ L, V)
+    if len(section.axes) != 2:
+        return 1.0
+    X = c.effects.table(section.axes)[:-1, :-1]
+    if not ((X.sum(axis=0) > 1.0).all() and (X.sum(axis=1) > 1.0).all()):
+        return 1.0
+    K, V = independence_of(X, max(float(X.sum()), 1.0))
+    return c.products.test_effect(block, K @ inside, V)
+
+
+def cells_of(
+    products: Products, block: int, axes: tuple[int, ...], number: int, *, shown: bool = True
+) -> Array:
+    """Return which cells of a block are in each cell of axes, those of a number fastest.
+
+    ``shown``: in the cells of no missing level alone.
+    """
+    sizes, every = [a.size for a in products.layout.axes], axes
+    if number >= 0:
+        every = tuple(sorted((*axes, products.layout.number_axis(number))))
+    inside = products.indicators(block, every).reshape(*(sizes[j] for j in every), -1)
+    if number >= 0:
+        axis = every.index(products.layout.number_axis(number))
+        inside = np.moveaxis(inside, axis, len(axes))
+    if shown:
+        inside = inside[(slice(0, -1),) * len(axes)]
+    return inside.reshape(-1, inside.shape[-1])
+
+
+def functions_of_means(m: Array) -> Array:
+    """Return functions of the cells of a number in k groups, (k, 4 k): ``T_g - m_g N_g``."""
+    L = np.zeros((len(m), len(m), 4))
+    at = np.arange(len(m))
+    L[at, at] = TOTAL - m[:, None] * COUNT
+    return L.reshape(len(m), -1)
 
 
 def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[Note, ...]:
@@ -134,30 +219,38 @@ def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[Note, 
 
 
 def _counts(c: _Context, section: Section) -> tuple[Array, Array]:
-    """Return counts with the interval of the noise, and shares of n with Wilson's."""
+    """Return counts with the interval of the noise, and shares of what counts with Wilson's.
+
+    There is no share where what counts is not clear of its noise.
+    """
     count = c.effects.table(section.axes).ravel()
     spread = c.effects.spread(section.axes)
     out = np.full((len(COLUMNS), count.size), np.nan)
     half = critical(spread, c.level)
-    share = count / c.n
+    n, of_total = c.used, c.effects.variance(())
+    share = count / n
     p = np.clip(share, 0.0, 1.0)
-    tau = spread.sd / c.n
+    with_total = c.effects.covariance(section.axes, ())
+    tau = np.sqrt(np.maximum(spread.variance - 2.0 * p * with_total + p * p * of_total, 0.0)) / n
+    copies = c.copies * c.people(section, np.eye(p.size) - p[:, None], n * p * (1 - p))
+    typical = float(copies.mean())
     # the law of the error of a share is that of noise and sampling together
     if spread.scale > 0:
         grid = np.linspace(0.0, 1.0, 33)
         ratio = [
-            critical(spread, c.level, c.copies * c.n * g * (1 - g))
-            / math.sqrt(max(spread.variance + c.copies * c.n * g * (1 - g), 1e-300))
+            critical(spread, c.level, typical * n * g * (1 - g))
+            / math.sqrt(max(spread.variance + typical * n * g * (1 - g), 1e-300))
             for g in grid.tolist()
         ]
         z = np.interp(p, grid, ratio)
     else:
         z = np.full(p.shape, c.z)
-    low, high = share_interval(share, c.n / c.copies, tau, z)
+    low, high = share_interval(share, n / copies, tau, z)
     out[0], out[1], out[2] = count, 0.0, spread.sd
     out[3], out[4] = count - half, count + half
-    se = np.sqrt(c.copies * p * (1 - p) / c.n + tau**2)
-    out[5], out[6], out[7], out[8] = share, se, low, high
+    se = np.sqrt(copies * p * (1 - p) / n + tau**2)
+    if n >= _SMALL * math.sqrt(of_total):
+        out[5], out[6], out[7], out[8] = share, se, low, high
     return out, count
 
 
@@ -175,11 +268,15 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
     noise_v = np.sqrt(np.einsum("gi,ij,gj->g", slope, K, slope)) / safe
     spread_v = np.clip(v, np.minimum(noise_v, 1.0), 1.0)
     large = _SMALL * tau_n <= N
-    sampling = np.sqrt(c.copies * spread_v / safe)
+    copies = c.copies * c.people(section, functions_of_means(m), safe * spread_v)
+    sampling = np.sqrt(copies * spread_v / safe)
     privacy = np.sqrt(tau_t**2 + m * m * tau_n**2) / safe  # T and N are uncorrelated
-    z = c.z
+    bias, squares = _beyond(c, section, safe, np.maximum(Q / safe, spread_v))
+    z: Any = c.z
+    if bias.any():
+        z = critical_value(bias / np.hypot(sampling, privacy), c.level)
     low, high = fieller(
-        T, N, np.stack([tau_t**2 + c.copies * safe * spread_v, np.full(m.shape, tau_n**2)]), z
+        T, N, np.stack([tau_t**2 + copies * safe * spread_v, np.full(m.shape, tau_n**2)]), z
     )
     low, high = np.where(np.isnan(low), -1.0, low), np.where(np.isnan(high), 1.0, high)
     out = np.full((len(COLUMNS), 3, m.size), np.nan)
@@ -191,17 +288,37 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
         (middle + h * m) * blank, h * sampling * blank, h * privacy * blank,
         middle + h * np.clip(low, -1.0, 1.0), middle + h * np.clip(high, -1.0, 1.0),
     )  # fmt: skip
-    # sd: NaN where the variance is not above twice its noise. The fourth moment over v is that of
-    # the values in the range with this mean and variance that have the largest, <= (1 + |m|)^2; by
-    # a released histogram what it says, with two of its noise sds.
+    # sd: NaN where the variance is not above twice its noise. Its error is that of values with the
+    # kurtosis of the released histogram, with two of its noise sds, else with that of normal ones.
+    # Its interval holds for any values in the range without a histogram: the fourth moment over v
+    # is at most (1 + |m|)^2.
     with np.errstate(all="ignore"):
         sd = np.sqrt(np.where(large & (v > 2.0 * noise_v), v, np.nan))
-        tails = np.minimum((1.0 + np.abs(m)) ** 2, _kurtosis(c, section, m, v) * v)
-        fourth = np.maximum(tails - sd * sd, 0.0)
-        sampling, privacy = np.sqrt(fourth / (4.0 * (safe / c.copies))), noise_v / (2.0 * sd)
-    half = z * np.hypot(sampling, privacy)
-    out[:5, 2] = np.stack([sd, sampling, privacy, np.maximum(sd - half, 0.0), sd + half]) * h
+        kurtosis, most = _kurtosis(c, section, m, v), (1.0 + np.abs(m)) ** 2
+        errors = [
+            np.sqrt(np.maximum(np.minimum(most, k * v) - sd * sd, 0.0) * c.copies / (4.0 * safe))
+            for k in (np.where(np.isfinite(kurtosis), kurtosis, _NORMAL_KURTOSIS), kurtosis)
+        ]
+        sampling, privacy = errors[0], noise_v / (2.0 * sd)
+    half = c.z * np.hypot(errors[1], privacy)
+    top = np.sqrt((sd + half) ** 2 + squares)
+    out[:5, 2] = np.stack([sd, sampling, privacy, np.maximum(sd - half, 0.0), top]) * h
     return out.transpose(0, 2, 1).reshape(len(COLUMNS), -1), np.repeat(N, 3)
+
+
+def _beyond(c: _Context, section: Section, N: Array, square: Array) -> tuple[Array, Array]:
+    """Return bounds on what values beyond the window add to means, and to mean squares.
+
+    In half widths, for groups of N rows with mean squares about the centre of the window. A group
+    has a part of what lies beyond as large as its part of the rows, times the square of its mean
+    square over that of all if this is above 1; at most all of it.
+    """
+    if c.windows is None:
+        return np.zeros_like(N), np.zeros_like(N)
+    rows, j, h = float(N.sum()), section.number, float(c.half[section.number])
+    uneven = np.maximum(square / max(float(N @ square) / rows, 1e-300), 1.0) ** 2
+    per_row = np.minimum(uneven, rows / N) / rows
+    return c.windows.excess[j] / h * per_row, c.windows.squares[j] / h**2 * per_row
 
 
 def _kurtosis(c: _Context, section: Section, m: Array, v: Array) -> Array:
@@ -258,28 +375,35 @@ def _chosen_quantiles(
     out = np.full((len(COLUMNS), places.size), np.nan)
     values = grid[places].reshape(-1, len(chosen))
     out[0] = values.ravel()
-    count = c.effects.table(section.axes)[inner] if section.axes else np.array([float(c.n)])
+    count = c.effects.table(section.axes)[inner] if section.axes else np.array([c.used])
     if rank_scale is not None and len(chosen) > 1:
         step = float(grid[1] - grid[0])
-        out[2] = _noise_of_quantiles(c, section, values, count.ravel(), step, rank_scale).ravel()
+        per_rank, noise = _errors_of_quantiles(c, section, values, count, step, rank_scale)
+        q = np.asarray(c.layout.quantiles)
+        ranks = np.sqrt(c.copies * np.maximum(count.reshape(-1, 1), 1.0) * q * (1.0 - q))
+        out[1], out[2] = (per_rank * ranks).ravel(), noise.ravel()
     return out, np.repeat(count.ravel(), len(chosen))
 
 
-def _noise_of_quantiles(
+def _errors_of_quantiles(
     c: _Context, section: Section, values: Array, count: Array, step: float,
     rank_scale: Callable[[Section, float], float],
-) -> Array:  # fmt: skip
-    """Return approximate noise sds of quantiles (groups, k), one row per group.
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return widths per rank and approximate noise sds of quantiles, (groups, k) each.
 
     The error of a rank is near a Laplace law of the scale of the mechanism; it is divided by the
-    density between the neighbouring released quantiles (``theory.md``, 1.7).
+    density between the neighbouring released quantiles (``theory.md``, 1.7). Of medians with
+    quartiles the least density counts for the three: noise may have moved two of them together.
     """
+    count = count.ravel()
     q = np.asarray(c.layout.quantiles)
     below, above = np.r_[0, : len(q) - 1], np.r_[1 : len(q), len(q) - 1]
     width = np.maximum(values[:, above] - values[:, below], step)
     per_rank = width / (np.maximum(count[:, None], 1.0) * (q[above] - q[below]))
+    if c.layout.medians:
+        per_rank = np.broadcast_to(per_rank.max(axis=1, keepdims=True), per_rank.shape)
     ranks = math.sqrt(2.0) * np.array([rank_scale(section, float(share)) for share in q])
-    return np.asarray(np.hypot(per_rank * ranks, 0.5 * step))
+    return per_rank, np.asarray(np.hypot(per_rank * ranks, 0.5 * step))
 
 
 # -- Backend of ``dp_table``: counts, means by group and quantiles from one pass, one joint release.
@@ -297,6 +421,8 @@ class TableDetail:
     layout: Layout
     noise: TableNoise
     quantiles: QuantilePart | None = None
+    pairs: PairPlan | None = None  # Of people
+    look: Sequence[Step] = ()  # Before the table, at numbers of wide ranges
 
 
 def layout_for(request: Request, design: Design) -> Layout:
@@ -361,21 +487,50 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         part = gaussian_part(replace(request, eps=eps), to_buy)
     remainder = 1.0 - part.share
     mu = part.mu * math.sqrt(remainder)
-    noise, reason = table_noise(layout, kind, mu, 0.0 if to_buy else eps)
     ours = remainder * (1.0 - QUANTILE_SHARE if quantiles else 1.0)
-    table = Step(_TABLE_STEP, Gaussian(mu), share=ours)
+    paired = PAIRS_SHARE if request.by_person and may_pair(layout) else 0.0
+    strength = {"gaussian": mu * math.sqrt(1.0 - paired), "laplace": eps * (1.0 - paired)}
+    noise, reason = table_noise(
+        layout, kind, strength["gaussian"], 0.0 if to_buy else strength["laplace"]
+    )
+    pairs, steps = None, []
+    if paired:
+        budget = mu * math.sqrt(paired) if noise.kind == "gaussian" else eps * paired
+        pairs = PairPlan.of(layout, noise.kind, budget)
+        steps.append(pairs.step(ours * paired))
+        ours *= 1.0 - paired
+    look, noise, ours = _look_before(request, design, layout, noise, n, ours)
+    table = Step(_TABLE_STEP, Gaussian(noise.budget), share=ours)
     if noise.kind == "laplace":
-        table = Step(_TABLE_STEP, Pure(eps), share=ours, label="Laplace, joint")
+        table = Step(_TABLE_STEP, Pure(noise.budget), share=ours, label="Laplace, joint")
     return Plan.of(
-        request, design, n, [*part.steps, table, *(quantiles.steps if quantiles else ())],
+        request, design, n,
+        [*part.steps, *look, table, *steps, *(quantiles.steps if quantiles else ())],
         scales=_scales(layout, noise, n),
         expected_se=_expected(layout, noise, design, n),
         purchase=part.purchase,
-        detail=TableDetail(layout, noise, quantiles),
-        reasons=(*request.reasons, reason),
+        detail=TableDetail(layout, noise, quantiles, pairs, look),
+        reasons=(*request.reasons, reason, *(LOOK_FIRST,) * bool(look)),
         advice=_advice(layout, n, "people" if request.by_person else "rows"),
-        passes=1 + bool(part.purchase) + bool(quantiles),
+        passes=1 + bool(part.purchase) + bool(quantiles) + bool(pairs) + len(look),
     )  # fmt: skip
+
+
+def _look_before(
+    request: Request, design: Design, layout: Layout, noise: TableNoise, n: int, share: float
+) -> tuple[list[Step], TableNoise, float]:
+    """Return the steps of a look, the noise of the table after them, and its share of the budget.
+
+    Bins of a number are of its range, so a table with bins has none.
+    """
+    gaussian, budget = noise.kind == "gaussian", noise.budget
+    part = Part(mu=budget) if gaussian else Part(eps=budget)
+    if any(axis.kind == "bin" for axis in layout.axes):
+        return [], noise, share
+    steps = look_steps(request, design, part, n, share)
+    left = 1.0 - sum(LOOKS.values()) * bool(steps)
+    after = replace(noise, budget=budget * (math.sqrt(left) if gaussian else left))
+    return steps, after, share * left
 
 
 def _scales(layout: Layout, noise: TableNoise, n: int) -> dict[str, float]:
@@ -426,36 +581,32 @@ def _advice(layout: Layout, n: int, counted: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(out))
 
 
-def half_ranges(design: Design) -> tuple[Array, Array]:
-    """Return middles and half-ranges of the columns of a cell design (codes included)."""
-    ends = design.intervals()
-    return ends.mean(axis=1), np.maximum(0.5 * (ends[:, 1] - ends[:, 0]), 1e-300)
-
-
 @with_ranges
 def release(plan: Plan[TableDetail], ask: Ask, design: Design) -> Release:
     """Release the noisy counts, sums and squares of a table, and its quantiles.
 
-    **Privacy.** Unit: one row; replace-one, n public. Sensitivities: ``layout.py``,
-    ``quantiles.py``. A missing cell counts in the cell "(missing)" of its axis. Or one person, who
-    adds the mean of its rows: one unit of mass too (``units.md``, 11).
+    **Privacy.** Unit: one row; replace-one, n public. Sensitivities:
+    ``core/tables.py``, ``quantiles.py``. A missing cell counts in the cell "(missing)" of its axis.
+    Or one person, who adds the mean of its rows: one unit of mass too (``units.md``, 11).
     """
     detail = plan.detail
     noise, layout = detail.noise, detail.layout
-    centre, half = half_ranges(design)
-    people = plan.request.by_person
-    over = TablePass(design, layout, centre, half, people)
-    query = Query(noise.statistic(layout), over, _whole_counts if noise.whole else as_is)
-    query = replace(query, whole=noise.whole)
-    values = {"table": ask(_TABLE_STEP, query).values}
+    effects = noise.measured(layout, None, float(plan.public_n))
+    means = [s for s in layout.sections if s.kind == "means"]
+    sd = max((_sum_sd(layout, effects, s) for s in means), default=0.0)
+    groups = max((math.prod(layout.axes[j].size - 1 for j in s.axes) for s in means), default=1)
+    windows = released_windows(detail.look, design, plan.public_n, sd, ask, groups)
+    scale = windows.centre, windows.half
+    counted = table_release(
+        _TABLE_STEP, layout, noise.shares, design, geometric=noise.whole, scale=scale
+    )
+    values = {"table": answered(counted, ask).values}
+    if detail.pairs:
+        values["products"] = detail.pairs.release(ask, design, scale)
     if detail.quantiles:
+        people = plan.request.by_person
         values |= release_quantiles(detail.quantiles, layout, design, ask, people=people)
-    return Release(values, plan.guarantee, design, detail=(centre, half))
-
-
-def _whole_counts(exact: npt.NDArray[np.object_]) -> Added:
-    """Return counts as whole numbers."""
-    return Added(np.array([int(v) >> 20 for v in exact], dtype=object))
+    return Release(values, plan.guarantee, design, detail=windows)
 
 
 def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
@@ -464,20 +615,32 @@ def estimate(plan: Plan[TableDetail], release: Release) -> Estimate:
     names = [item.name for s in detail.layout.sections for item in detail.layout.items(s)]
     if not release.reply:
         return Estimate.silent(names)
+    windows: Windows = release.detail
+    numbers = any(block.number >= 0 for block in detail.layout.blocks)
     arrays, notes = shown_numbers(
-        detail.layout, detail.noise, release.values, release.detail, plan.public_n,
+        detail.layout, detail.noise, release.values, (windows.centre, windows.half), plan.public_n,
         level=plan.request.level, suppress=plan.request["suppress"],
         points=None if detail.quantiles is None else detail.quantiles.grids(release.design),
         people=plan.request.by_person, copies=plan.request.copies,
+        products=None if detail.pairs is None else detail.pairs.read(release.values["products"]),
         rank_scale=None if detail.quantiles is None else detail.quantiles.rank_scale,
+        windows=windows if windows.hidden else None,
     )  # fmt: skip
+    table, law, pairs = release.values["table"], detail.noise, detail.pairs
+    sums = plan.request["suppress"] is None and detail.quantiles is None and not windows.hidden
+    if sums and table is not None:
+        facts = np.array([law.kind == "laplace", law.whole, law.budget, *law.shares])
+        arrays |= {"released_table": table, "released_noise": facts}  # what sites add up
+        if pairs is not None:
+            arrays["released_products"] = release.values["products"]
+            arrays["released_pairs"] = np.array([pairs.noise.budget])
     return Estimate(
         tuple(names),
         arrays["estimate"],
         # for single rows; the caller multiplies it for kept rows of people
         vcov_sampling=_diagonal(arrays["se_sampling"] / math.sqrt(plan.request.copies)),
         vcov_privacy=_diagonal(arrays["se_privacy"]),
-        notes=notes,
+        notes=(*notes, *(windows.note(release.design, plan.request.delta) if numbers else ())),
         arrays=arrays,
     )
 
@@ -510,9 +673,9 @@ class Moments:
     covariance: Array  # Noise covariance of the upper triangle of C, row by row
     n: int
 
-    def form(self, a: Array, b: Array) -> tuple[float, float]:
-        """Return ``n a'C b`` and its noise variance."""
-        outer = np.outer(a, b)
+    def form(self, a: Array, b: Array, share: float = 0.0) -> tuple[float, float]:
+        """Return ``n a'C b`` and its noise variance, less that of a share of all complete rows."""
+        outer = np.outer(a, b) - share * np.outer(self.constant, self.constant)
         both = outer + outer.T
         both[np.diag_indices(len(a))] = np.diag(outer)
         slope = self.n * both[np.triu_indices(len(a))]
@@ -568,9 +731,7 @@ def table_of(design: Design, moments: Moments, level: float) -> Estimate:
     return Estimate(
         names,
         arrays["estimate"],
-        notes=(
-            messages.READ_FROM_MOMENTS(),
-        ),
+        notes=(messages.READ_FROM_MOMENTS(),),
         arrays=arrays,
     )
 
@@ -582,22 +743,28 @@ def _counts_from_moments(layout: Layout, section: Section, m: Moments, level: fl
     out = np.zeros((len(COLUMNS), len(cells)))
     out[9:] = np.nan
     z = critical(Spread(1.0), level)
+    complete, noise = m.form(m.constant, m.constant)
+    subset = m.design.subset is not None  # the rows outside are not told from incomplete ones
+    n = max(complete, 1.0) if subset else float(m.n)
     for i, cell in enumerate(cells):
         gone = [c == a.size - 1 for c, a in zip(cell, axes, strict=True)]
-        if all(gone):
-            value, variance = m.form(m.constant, m.constant)
-            value = m.n - value
-        elif any(gone):
+        if any(gone):
             value, variance = 0.0, 0.0  # a row of the moments is complete, or counts for nothing
+            of_share = 0.0
+            if all(gone) and not subset:
+                value, variance = m.n - complete, noise
+                of_share = variance
         else:
             parts = [m.level(a, c) for c, a in zip(cell, axes, strict=True)]
-            value, variance = m.form(parts[0], parts[1] if len(parts) > 1 else m.constant)
-        share, sd = value / m.n, math.sqrt(variance)
+            pair = parts[0], parts[1] if len(parts) > 1 else m.constant
+            value, variance = m.form(*pair)
+            of_share = m.form(*pair, value / n)[1] if subset else variance
+        share, sd, tau = value / n, math.sqrt(variance), math.sqrt(of_share) / n
         p = min(max(share, 0.0), 1.0)
-        low, high = share_interval(np.array(share), m.n, sd / m.n, z)
+        low, high = share_interval(np.array(share), n, tau, z)
         out[:9, i] = (
             value, 0.0, sd, value - z * sd, value + z * sd,
-            share, math.sqrt(p * (1 - p) / m.n + variance / m.n**2), float(low), float(high),
+            share, math.sqrt(p * (1 - p) / n + tau**2), float(low), float(high),
         )  # fmt: skip
     return out
 

@@ -16,8 +16,14 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.formula.schema import label_of
-from dpmodels.models.table.layout import Layout, Section, program_of
-from dpmodels.models.table.nulls import independence
+from dpmodels.models.table.layout import (
+    Layout,
+    Section,
+    largest_groups,
+    program_of,
+    variables_of,
+)
+from dpmodels.models.table.nulls import clear_cells, independence
 from dpmodels.tables.content import Column, Row
 from dpmodels.tables.content import Layout as Look
 from dpmodels.tables.numbers import fixed, places, space_thousands
@@ -31,6 +37,8 @@ REQUESTS = ("errors", "smd", "p_values")
 _MISSING_LEVEL = 0.005
 #: Most significant digits of a standard deviation.
 _SD_DIGITS = 3
+#: Noise sds that a standard deviation must exceed: its variance is then above four of its own.
+_CLEAR_SD = 8.0
 _NOT_KNOWN = "."
 _LOOK = Look(gap=2)
 
@@ -95,7 +103,6 @@ class Released:
     layout: Layout
     numbers: Mapping[tuple[str, tuple[int, ...], int], Mapping[str, Array]]
     axes: tuple[int, ...]  # Axes of the groups
-    left_out: bool  # Rows that subset= leaves out count as missing
     weighted: bool
     by_design: bool
 
@@ -117,34 +124,28 @@ class Released:
         return {k: v.reshape(-1, 3) for k, v in numbers.items()}
 
 
-def terms_of(record: Any) -> tuple[tuple[int, ...], ...]:
-    """Return the variables of a table, as axes of its layout, each with its crossed variables."""
-    program = program_of(record.design)
-    return tuple(program.left or program.right)
-
-
-def largest_groups(record: Any) -> list[tuple[int, ...]]:
-    """Return the groups of a table that are not margins of others."""
-    program = program_of(record.design)
-    groups = [tuple(sorted(g)) for g in program.right] if program.left else []
-    return [g for g in groups if g and not any(set(g) < set(h) for h in groups)]
-
-
-def is_table_one(record: Any, requests: Mapping[str, Any]) -> bool:
+def is_table_one(record: Any, arguments: Mapping[str, Any]) -> bool:
     """Return whether a table prints as a Table 1: several single variables by one grouping."""
-    terms = terms_of(record)
-    single = all(len(term) == 1 for term in terms) and len(largest_groups(record)) <= 1
-    requested_columns = any(requests.values()) or bool(record.call.options.get("medians"))
-    return single and (len(terms) > 1 or requested_columns)
+    program = program_of(record.design)
+    terms = variables_of(program)
+    single = all(len(term) == 1 for term in terms) and len(largest_groups(program)) <= 1
+    typed = any(_typed(record, arguments).values()) or bool(record.call.options.get("medians"))
+    return single and len(terms) >= (1 if typed else 2)
+
+
+def _typed(record: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the typed value of each optional column, or None; that of the print counts first."""
+    options = record.call.options
+    return {
+        name: options.get(name) if arguments.get(name) is None else arguments[name]
+        for name in REQUESTS
+    }
 
 
 def requested(record: Any, arguments: Mapping[str, Any]) -> dict[str, bool]:
-    """Return the columns requested next to the numbers, by this print or else by the call."""
-    options = record.call.options
-    return {
-        name: bool(options.get(name) if arguments.get(name) is None else arguments[name])
-        for name in REQUESTS
-    }
+    """Return the columns next to the numbers; noise is part of a number unless errors=False."""
+    typed = _typed(record, arguments)
+    return {name: bool(name == "errors" if v is None else v) for name, v in typed.items()}
 
 
 def released_of(
@@ -152,10 +153,10 @@ def released_of(
 ) -> Released:
     """Return the numbers of a record by section."""
     numbers = {(s.kind, tuple(sorted(s.axes)), s.number): values for s, _, values in sections}
-    groups = largest_groups(record)
+    groups = largest_groups(program_of(record.design))
     survey = record.call.survey is not None
     return Released(
-        layout, numbers, groups[0] if groups else (), record.design.subset is not None,
+        layout, numbers, groups[0] if groups else (),
         record.design.weights is not None or survey, survey,
     )  # fmt: skip
 
@@ -184,7 +185,7 @@ def columns_of(released: Released, terms: Sequence[tuple[int, ...]]) -> Columns:
     count, noise = counts["estimate"], counts["se_privacy"]
     total, missing = float(np.nansum(count)), float(np.nansum(count[~is_level]))
     clear = missing > _threshold(1) * float(np.sqrt(np.nansum(noise[~is_level] ** 2)))
-    lost = missing if clear or released.left_out else 0.0
+    lost = missing if clear else 0.0
     values = count[is_level]
     if lost:
         values = consistent(np.append(values, missing), total)
@@ -239,11 +240,6 @@ class Variable:
     p: float = math.nan
 
 
-def _with_total(values: Array) -> Array:
-    """Return values by group (g, ...) with their sum as a last one."""
-    return np.concatenate([values, np.nansum(values, axis=0, keepdims=True)])
-
-
 def _missing_shown(columns: Columns, count: Array, noise: Array) -> bool:
     """Return whether missing cells are above their noise in any column. By group, (g,)."""
     if columns.groups > 1:
@@ -254,8 +250,9 @@ def _missing_shown(columns: Columns, count: Array, noise: Array) -> bool:
 
 
 def _by_column(columns: Columns, values: Array) -> Array:
-    """Return values with their total if there are groups, or else unchanged."""
-    return _with_total(values) if columns.group else values
+    """Return values by group (g, ...), with their sum as a last one if there are groups."""
+    total = [np.nansum(values, axis=0, keepdims=True)] if columns.group else []
+    return np.concatenate([values, *total])
 
 
 def _level(columns: Columns, count: Array, noise: Array, of: Array, spread: Array) -> Level:
@@ -290,8 +287,9 @@ def levels_of(released: Released, columns: Columns, axis: int, label: str) -> Va
 
 
 def number_of(
-    released: Released, columns: Columns, axis: int, label: str, medians: Sequence[float] | None
-) -> Variable:
+    released: Released, columns: Columns, axis: int, label: str, medians: Sequence[float] | None,
+    interval: tuple[float, float] | None = None,
+) -> Variable:  # fmt: skip
     """Return the means (or medians) of a numeric variable by column."""
     number = released.layout.axes[axis].column
     means = released.group_means(number, total=not columns.group)
@@ -311,7 +309,23 @@ def number_of(
         values, errors = _quartiles(released, columns, number, medians)
     else:
         values, errors = _moments(released, columns, number)
+    if medians is not None:
+        values = tuple(_clear(v, e, interval) for v, e in zip(values, errors, strict=True))
+    else:  # a variance that noise made is large, and the error of its root then small
+        sd = np.where(values[1] > _CLEAR_SD * errors[1], values[1], np.nan)
+        values = _clear(values[0], errors[0], interval), sd
     return Variable(label, missing, values=values, errors=errors, medians=medians is not None)
+
+
+def _clear(values: Array, errors: Array, interval: tuple[float, float] | None) -> Array:
+    """Return means or quantiles, NaN where the noise reaches an end of the declared range.
+
+    Such a value is not above its noise, or was clipped at the end.
+    """
+    low, high = interval or (-math.inf, math.inf)
+    with np.errstate(invalid="ignore"):
+        clear = (values - low > errors) & (high - values > errors)
+    return np.asarray(np.where(clear | (errors == 0.0), values, np.nan))
 
 
 def _quartiles(
@@ -406,7 +420,8 @@ def p_of_means(released: Released, axis: int) -> float:
 
     means = released.group_means(released.layout.axes[axis].column, total=False)
     m = means["estimate"][:, 1]
-    variance = means["se_sampling"][:, 1] ** 2 + means["se_privacy"][:, 1] ** 2
+    together = means["test_effect"][0, 0] if "test_effect" in means else 1.0
+    variance = together * means["se_sampling"][:, 1] ** 2 + means["se_privacy"][:, 1] ** 2
     if not (np.isfinite(m).all() and (variance > 0.0).all()) or len(m) < 2:
         return math.nan
     w = 1.0 / variance
@@ -420,12 +435,16 @@ def p_of_levels(released: Released, axis: int) -> float:
     The noise of consistent counts is that of white noise, or less (``theory.md``, 4.5).
     """
     raw, noise = released.cells(axis, "estimate")[:, :-1], released.cells(axis, "se_privacy")
-    margins = [raw.sum(axis=a) for a in (0, 1)]
-    if not (np.isfinite(raw).all() and all((m > 0.0).all() for m in margins)) or len(raw) < 2:
+    if not np.isfinite(raw).all() or len(raw) < 2:
         return math.nan
     cells = (raw.shape[0] + 1) * (raw.shape[1] + 1)
     v = float(np.nanmax(noise)) ** 2 * cells / (cells - 1.0)
-    return independence(raw, float(raw.sum()), v * np.eye(raw.size)).p_value
+    raw = raw[np.ix_(*clear_cells(raw, v * np.eye(raw.size)))]
+    if not all((raw.sum(axis=a) > 0.0).all() for a in (0, 1)):
+        return math.nan
+    counts = released.of("counts", tuple(sorted((*released.axes, axis))))
+    copies = float(counts["test_effect"][0]) if "test_effect" in counts else 1.0
+    return independence(raw, float(raw.sum()), v * np.eye(raw.size), copies).p_value
 
 
 # -- The printed table.
@@ -559,14 +578,12 @@ def footnote(
     parts = {
         "Weighted.": released.weighted,
         "Each person counts once.": people,
-        f"(missing) includes {counted} that subset= leaves out.": (
-            released.left_out and not columns.group
-        ),
         f"About {space_thousands(round(columns.lost))} {counted} have no known group: not shown.": (
-            columns.lost > 0.0 and not released.left_out
+            columns.lost > 0.0
         ),
         "SMD: largest standardised difference of two groups.": printed.smd,
         "P: equal in all groups (noise allowed for).": printed.p_values,
+        "Medians have no P.": printed.p_values and any(v.medians for v in variables),
     }
     least = record.call.options.get("suppress")
     blank = any(not np.isfinite(part).all() for v in variables for part in v.values)
@@ -580,15 +597,16 @@ def footnote(
         "consistent: none is negative, and they add up."
     )
     return " ".join(
-        [_contents(variables), noise, *(text for text, applies in parts.items() if applies)]
+        [_contents(variables, people), noise, *(text for text, applies in parts.items() if applies)]
     )
 
 
-def _contents(variables: Sequence[Variable]) -> str:
+def _contents(variables: Sequence[Variable], people: bool) -> str:
     """Return a description of the numbers in the cells."""
+    sd = "SD of people" if people else "SD"
     levels = any(v.levels for v in variables)
     words = [
-        *(["mean (SD)"] if any(not v.levels and not v.medians for v in variables) else []),
+        *([f"mean ({sd})"] if any(not v.levels and not v.medians for v in variables) else []),
         *(["median [quartiles]"] if any(v.medians for v in variables) else []),
         *(["n (%) of known values"] if levels else []),
     ]
@@ -610,7 +628,7 @@ def table_one(
     requests: Mapping[str, bool], table_of: Callable[[Section], Table | None],
 ) -> Table:  # fmt: skip
     """Return the table of all variables; histograms and other quantiles follow below it."""
-    terms = terms_of(record)
+    terms = variables_of(program_of(record.design))
     released = released_of(record, layout, sections)
     columns = columns_of(released, terms)
     several = columns.groups > 1
@@ -626,7 +644,8 @@ def table_one(
             variable = levels_of(released, columns, axis, label)
         else:
             quantiles = layout.quantiles if name in medians else None
-            variable = number_of(released, columns, axis, label, quantiles)
+            ends = record.design.columns[layout.axes[axis].column].interval
+            variable = number_of(released, columns, axis, label, quantiles, ends)
         variables.append(_compared(released, columns, axis, variable, requests))
     title = " x ".join(label_of(record.design.schema, layout.axes[j].name) for j in columns.group)
     counted = "weighted n" if released.weighted else "n"
@@ -659,7 +678,6 @@ def _compared(
         smd = smd_of(variable, columns.groups)
     if requests["p_values"] and variable.levels:
         p = math.nan if released.weighted else p_of_levels(released, axis)
-    elif requests["p_values"]:
+    elif requests["p_values"] and not variable.medians:
         p = p_of_means(released, axis)
     return replace(variable, smd=smd, p=p)
-

@@ -6,32 +6,35 @@ sums are turned into a test (``nulls.py``).
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmodels import messages
 from dpmodels.arrays import Array, brent
+from dpmodels.core import release as core
+from dpmodels.core.means import PairMoments, half_ranges
 from dpmodels.errors import RequestError, choice, shown
 from dpmodels.models.table import nulls
 from dpmodels.models.table.layout import (
     COUNT,
     SQUARE,
     TOTAL,
+    Axis,
     Block,
     Layout,
     Section,
-    TablePass,
     layout_of,
     program_of,
     spread_out,
+    table_release,
 )
 from dpmodels.models.table.noise import Effects, TableNoise, table_noise
-from dpmodels.models.table.table import cells_of_groups, half_ranges
+from dpmodels.models.table.people import PAIRS_SHARE, PAIRS_STEP, PairPlan, Products, may_pair
+from dpmodels.models.table.table import cells_of, cells_of_groups, functions_of_means
 from dpmodels.planning import SPREAD, Plan
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.proof.prove import noise_of
@@ -39,12 +42,10 @@ from dpmodels.proof.statistics import Pair
 from dpmodels.ranges import Split, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.sums.ask import Ask, Counts, Query, first_array
-from dpmodels.sums.cells import gram
-from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.sums.ask import Ask
 
 
 # -- Which test a formula calls for, and what it tests: public, checked before anything is read.
@@ -180,6 +181,7 @@ class Facts:
     mu: float  # mu of the release
     null: tuple[float, ...] = ()  # Hypothesised mean, in the user's units; or shares
     copies: int = 1  # Rows of a person that are kept, at most: factor on the sampling variance
+    pairs: PairPlan | None = None  # The products of people
 
 
 # -- Power of a test before a row is read: the test of the expected sums (``theory.md``, 3.5).
@@ -191,9 +193,7 @@ class Facts:
 Solver = Callable[[Any, Any, Array, int], Any]
 
 
-def expected_sums(
-    request: Request, design: Design, facts: Facts, n: int, effect: float
-) -> Array:
+def expected_sums(request: Request, design: Design, facts: Facts, n: int, effect: float) -> Array:
     """Return the expected noiseless sums under an effect.
 
     effect: the difference of a mean from ``mu0``, or between the two extreme groups (equally
@@ -220,9 +220,7 @@ def expected_sums(
     return out.ravel()
 
 
-def _expected_means(
-    request: Request, design: Design, facts: Facts, n: int, effect: float
-) -> Array:
+def _expected_means(request: Request, design: Design, facts: Facts, n: int, effect: float) -> Array:
     """Return the cells that a test of means expects at an effect, for its power."""
     assert facts.layout is not None
     (block,) = facts.layout.blocks
@@ -292,8 +290,6 @@ def power_of(
 
 
 _SUMS_STEP = "sums of the test"
-#: Their indices in the Gram matrix of (x, y, 1).
-_PLACES = ((2, 2), (0, 2), (1, 2), (0, 0), (0, 1), (1, 1))
 
 
 @dataclass(frozen=True)
@@ -305,25 +301,39 @@ class Solved:
     params: Array
     sampling: Array
     privacy: Array
+    unseen: tuple[str, ...] = ()  # Levels that are not in the test
 
 
-def facts_of(request: Request, design: Design, mu: float) -> Facts:
+def _layout_of(request: Request, design: Design) -> Layout:
+    """Return the layout of the table of a test."""
+    # rows outside ``subset=`` are missing here: n is exact, and no test counts what is missing
+    layout = replace(layout_of(design), unused=False)
+    if kind_of(request, design) == "independence":  # the cells alone
+        layout = replace(layout, blocks=(Block((0, 1)),))
+    return layout
+
+
+def facts_of(request: Request, design: Design, mu: float, mu_pairs: float = 0.0) -> Facts:
     """Return the public facts of a test: its kind, layout and noise."""
     kind = kind_of(request, design)
     null = null_of(request, design, kind)
     if kind == "correlation":
         return Facts(kind, None, None, mu, null, request.copies)
-    layout = layout_of(design)
-    if kind == "independence":  # the cells alone
-        layout = Layout(layout.axes, (Block((0, 1)),), layout.sections)
+    layout = _layout_of(request, design)
     noise, _ = table_noise(layout, "gaussian", mu, 0.0)
-    return Facts(kind, layout, noise, mu, null, request.copies)
+    pairs = PairPlan.of(layout, "gaussian", mu_pairs) if mu_pairs else None
+    return Facts(kind, layout, noise, mu, null, request.copies, pairs)
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a test: one Gaussian release of its sums; its power. Reads no row."""
-    split = Split(request, design, {"sums": (_SUMS_STEP, 1.0)})
-    facts = facts_of(request, design, split.mu["sums"])
+    paired = 0.0
+    if request.by_person and kind_of(request, design) != "correlation":
+        paired = PAIRS_SHARE if may_pair(_layout_of(request, design)) else 0.0
+    split = Split(
+        request, design, {"sums": (_SUMS_STEP, 1.0 - paired), "products": (PAIRS_STEP, paired)}
+    )
+    facts = facts_of(request, design, split.mu["sums"], split.mu.get("products", 0.0))
     if facts.layout is None and request.unit is not None and request.by_person:
         raise RequestError(
             "the test of a correlation has no form for people: a regression has, "
@@ -358,29 +368,16 @@ def release(plan: Plan[Facts], ask: Ask, design: Design) -> Release:
     "(missing)", or missing. Or one person, who adds the mean of its rows (``units.md``, 11).
     """
     facts = plan.detail
-    centre, half = half_ranges(design)
-    over: Any
+    scale = centre, half = half_ranges(design)
     if facts.layout is None or facts.noise is None:
-        unit = UnitScale(1.0 / half, -centre / half, False)
-        over = Counts(design, functools.partial(_pair_moments, unit))
-        query = Query(Pair(), over, first_array)
+        to_unit, shift = 1.0 / half, -centre / half
+        sums = core.Release(_SUMS_STEP, PairMoments(), lambda z: z * to_unit + shift, design)
     else:
-        over = TablePass(design, facts.layout, centre, half, plan.request.by_person)
-        query = Query(facts.noise.statistic(facts.layout), over)
-    value = ask(_SUMS_STEP, query).values
-    return Release({"sums": value}, plan.guarantee, design, detail=(centre, half))
-
-
-def _pair_moments(unit: UnitScale, blocks: Iterable[Array]) -> tuple[Any]:
-    """Return the integer moments of a pair of numeric variables. Confidential."""
-
-    def complete_pairs() -> Iterator[Array]:  # a row with a missing number is missing throughout
-        for block in blocks:
-            block[:, np.isnan(block).any(axis=0)] = np.nan
-            yield block
-
-    integers = gram(complete_pairs(), WithOne(RowMap(unit, np.ones(2)))).integers()
-    return (np.array([integers[i, j] for i, j in _PLACES], dtype=object),)
+        sums = table_release(_SUMS_STEP, facts.layout, facts.noise.shares, design)
+    values = {"sums": core.answered(sums, ask).values}
+    if facts.pairs is not None:
+        values["products"] = facts.pairs.release(ask, design, scale)
+    return Release(values, plan.guarantee, design, detail=scale)
 
 
 def estimate(plan: Plan[Facts], release: Release) -> Estimate:
@@ -389,8 +386,11 @@ def estimate(plan: Plan[Facts], release: Release) -> Estimate:
     if not release.reply:
         return Estimate.silent(("test",))
     design = release.design
-    solved = solve(facts, design, release.values["sums"], plan.public_n)
+    products = None if facts.pairs is None else facts.pairs.read(release.values["products"])
+    solved = solve(facts, design, release.values["sums"], plan.public_n, products)
     test, notes = solved.test, _TEST_NOTES[facts.kind]
+    if solved.unseen:
+        notes = (*notes, messages.UNSEEN_LEVELS(levels=", ".join(solved.unseen)))
     return Estimate(
         solved.names, solved.params, vcov_sampling=np.diag(solved.sampling**2),
         vcov_privacy=np.diag(solved.privacy**2),
@@ -421,9 +421,39 @@ _TEST_NOTES = {
 }
 
 
-def solve(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
-    """Turn noisy sums into a test. Post-processing."""
-    return _SOLVERS[facts.kind](facts, design, noisy, n)
+def solve(
+    facts: Facts, design: Design, noisy: Array, n: int, products: Products | None = None
+) -> Solved:
+    """Turn noisy sums into a test, and released products of people. Post-processing."""
+    return _SOLVERS[facts.kind](facts, design, noisy, n, _People(products, facts.copies))
+
+
+@dataclass(frozen=True)
+class _People:
+    """Factors of the sampling variances of rows drawn one by one."""
+
+    products: Products | None
+    copies: int
+
+    def test(self, L: Array, V: Array) -> float:
+        """Return the factor of a test of L times the shown cells, of covariance V for rows."""
+        if self.products is None:
+            return float(self.copies)
+        return self.products.test_effect(0, self._cells(L), V)
+
+    def errors(self, L: Array, bounds: Array) -> Array:
+        """Return the factor of each row of L, whose variances for rows are ``bounds``."""
+        if self.products is None:
+            return np.ones(len(bounds))
+        return self.products.effects(0, self._cells(L), bounds)
+
+    def _cells(self, L: Array) -> Array:
+        """Return functions of the cells that are shown as functions of all cells of the table."""
+        assert self.products is not None
+        layout = self.products.layout
+        (block,) = layout.blocks
+        axes = tuple(j for j in block.axes if layout.axes[j].kind != "number")
+        return L @ cells_of(self.products, 0, axes, block.number)
 
 
 @dataclass(frozen=True)
@@ -460,7 +490,7 @@ def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
     return _Moments(N, T, Q, tau2, C, float(centre[block.number]), float(half[block.number]))
 
 
-def _mean_of(m: _Moments) -> tuple[Array, Array, Array]:
+def _mean_of(m: _Moments, people: _People) -> tuple[Array, Array, Array]:
     """Return means, sampling and privacy errors, in the user's units; NaN for tiny groups."""
     tau_n = np.sqrt(np.diag(m.C))
     large = 3.0 * tau_n < m.N
@@ -468,33 +498,53 @@ def _mean_of(m: _Moments) -> tuple[Array, Array, Array]:
     mean = np.clip(m.T / safe, -1.0, 1.0)
     v = np.clip(m.Q / safe - mean**2, np.minimum(math.sqrt(m.tau2) / safe, 1.0), 1.0)
     privacy = np.sqrt(m.tau2 + mean**2 * np.diag(m.C)) / safe
-    return m.centre + m.half * mean, m.half * np.sqrt(v / safe), m.half * privacy
+    factor = people.errors(functions_of_means(np.nan_to_num(mean)), np.nan_to_num(v * safe))
+    sampling = m.half * np.sqrt(factor * v / safe)
+    return m.centre + m.half * mean, sampling, m.half * privacy
 
 
-def _solve_mean(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+def _solve_mean(facts: Facts, design: Design, noisy: Array, n: int, people: _People) -> Solved:
     """Test whether the mean of a numeric variable equals its null value, from released sums."""
     m = _moments(facts, design, noisy, n)
     mu0 = (facts.null[0] - m.centre) / m.half
     sums = float(m.N[0]), float(m.T[0]), float(m.Q[0])
-    test = nulls.one_mean(*sums, mu0, (m.tau2, float(m.C[0, 0])), facts.copies)
-    return Solved(test, (f"mean({design.columns[0].name})",), *_mean_of(m))
+    D = nulls.spread_about(m.N, m.T, m.Q, mu0)
+    factor = people.test(functions_of_means(np.array([mu0])), np.diag(D))
+    test = nulls.one_mean(*sums, mu0, (m.tau2, float(m.C[0, 0])), factor)
+    return Solved(test, (f"mean({design.columns[0].name})",), *_mean_of(m, people))
 
 
-def _solve_groups(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+def _solve_groups(facts: Facts, design: Design, noisy: Array, n: int, people: _People) -> Solved:
     """Test the equality of the means of groups."""
     assert facts.layout is not None
     m = _moments(facts, design, noisy, n)
-    test = nulls.groups(m.N, m.T, m.Q, m.tau2, m.C, facts.copies)
+    keep = nulls.clear_levels(m.N, np.sqrt(np.diag(m.C)))
+    N, T, Q = m.N[keep], m.T[keep], m.Q[keep]
+    common, Pm, D = nulls.groups_of(N, T, Q)
+    H = nulls.contrasts(np.ones(len(N))) @ Pm
+    L = functions_of_means(np.full(len(keep), common))[keep]
+    factor = people.test(H @ L, H @ np.diag(D) @ H.T)
+    test = nulls.groups(N, T, Q, m.tau2, m.C[np.ix_(keep, keep)], factor)
     axis = next(a for a in facts.layout.axes if a.kind == "level")
     number = next(a.name for a in facts.layout.axes if a.kind == "number")
     names = [f"mean({number})[{axis.name}={label}]" for label in axis.labels[:-1]]
-    params, sampling, privacy = _mean_of(m)
+    params, sampling, privacy = _mean_of(m, people)
     if len(names) == 2:
         names.append(f"difference: {axis.labels[1]} - {axis.labels[0]}")
         params = np.append(params, params[1] - params[0])
-        sampling = np.append(sampling, math.hypot(*sampling))
+        apart = math.hypot(*sampling)
+        if people.products is not None:  # the groups share people
+            apart = math.sqrt(factor) * math.hypot(*_mean_of(m, _People(None, 1))[1])
+        sampling = np.append(sampling, apart)
         privacy = np.append(privacy, math.hypot(*privacy))
-    return Solved(test, tuple(names), params, sampling, privacy)
+    return Solved(test, tuple(names), params, sampling, privacy, _unseen(axis, keep))
+
+
+def _unseen(axis: Axis, keep: Any) -> tuple[str, ...]:
+    """Return the levels of an axis that are not in a test, as they are printed."""
+    return tuple(
+        f"{axis.name}={label}" for label, k in zip(axis.labels[:-1], keep, strict=True) if not k
+    )
 
 
 def _count_effects(facts: Facts, noisy: Array, n: int) -> tuple[Effects, tuple[int, ...], Array]:
@@ -507,7 +557,7 @@ def _count_effects(facts: Facts, noisy: Array, n: int) -> tuple[Effects, tuple[i
     return effects, block.axes, effects.table(block.axes)[inner]
 
 
-def _solve_fit(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+def _solve_fit(facts: Facts, design: Design, noisy: Array, n: int, people: _People) -> Solved:
     """Test the shares of levels against their null values."""
     assert facts.layout is not None
     effects, axes, X = _count_effects(facts, noisy, n)
@@ -515,29 +565,41 @@ def _solve_fit(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
     total = max(float(X.sum()), 1.0)
     C = effects.noise_covariance(axes)
     off = np.eye(len(X)) - np.outer(p0, np.ones(len(X)))
-    test = nulls.fit(X, total, p0, off @ C @ off.T, facts.copies)
+    H = nulls.contrasts(np.ones(len(X)))
+    factor = people.test(H @ off, total * H @ (np.diag(p0) - np.outer(p0, p0)) @ H.T)
+    test = nulls.fit(X, total, p0, off @ C @ off.T, factor)
     axis = facts.layout.axes[0]
     share = np.clip(X / total, 0.0, 1.0)
     turn = (np.eye(len(X)) - np.outer(share, np.ones(len(X)))) / total
     names = tuple(f"share[{axis.name}={label}]" for label in axis.labels[:-1])
-    sampling = np.sqrt(share * (1.0 - share) / total)
+    variance = share * (1.0 - share)
+    factors = people.errors(total * turn, total * variance)
+    sampling = np.sqrt(factors * variance / total)
     return Solved(test, names, X / total, sampling, np.sqrt(np.diag(turn @ C @ turn.T)))
 
 
-def _solve_independence(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+def _solve_independence(
+    facts: Facts, design: Design, noisy: Array, n: int, people: _People
+) -> Solved:
     """Test the independence of two categories."""
     assert facts.layout is not None
     effects, axes, X = _count_effects(facts, noisy, n)
     C = effects.noise_covariance(axes)
-    test = nulls.independence(X, float(X.sum()), C, facts.copies)
+    in_rows, in_columns = nulls.clear_cells(X, C)
+    keep = np.flatnonzero(np.outer(in_rows, in_columns))
+    counts = X.ravel()[keep].reshape(int(in_rows.sum()), -1)
+    K, V = nulls.independence_of(counts, max(float(counts.sum()), 1.0))
+    factor = people.test(K @ np.eye(X.size)[keep], V)
+    test = nulls.independence(counts, float(counts.sum()), C[np.ix_(keep, keep)], factor)
     a, b = (facts.layout.axes[j] for j in axes)
-    names = tuple(
-        f"n[{a.name}={x}, {b.name}={y}]" for x in a.labels[:-1] for y in b.labels[:-1]
-    )
-    return Solved(test, names, X.ravel(), np.zeros(X.size), np.sqrt(np.diag(C)))
+    names = tuple(f"n[{a.name}={x}, {b.name}={y}]" for x in a.labels[:-1] for y in b.labels[:-1])
+    unseen = (*_unseen(a, in_rows), *_unseen(b, in_columns))
+    return Solved(test, names, X.ravel(), np.zeros(X.size), np.sqrt(np.diag(C)), unseen)
 
 
-def _solve_correlation(facts: Facts, design: Design, noisy: Array, n: int) -> Solved:
+def _solve_correlation(
+    facts: Facts, design: Design, noisy: Array, n: int, people: _People
+) -> Solved:
     """Test the correlation of two numeric variables against 0, and estimate it with its errors."""
     sd = pair_noise(facts.mu)
     V = sd**2
@@ -556,7 +618,7 @@ def _solve_correlation(facts: Facts, design: Design, noisy: Array, n: int) -> So
     )  # fmt: skip
 
 
-_SOLVERS: dict[str, Callable[[Facts, Any, Array, int], Solved]] = {
+_SOLVERS: dict[str, Callable[[Facts, Any, Array, int, _People], Solved]] = {
     "mean": _solve_mean,
     "groups": _solve_groups,
     "fit": _solve_fit,

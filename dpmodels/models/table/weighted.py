@@ -20,6 +20,8 @@ import numpy.typing as npt
 from dpmodels import messages
 from dpmodels.after.inference import critical_value
 from dpmodels.arrays import Array
+from dpmodels.core.means import half_ranges
+from dpmodels.core.release import answered
 from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import (
     COUNT,
@@ -27,12 +29,12 @@ from dpmodels.models.table.layout import (
     TOTAL,
     Layout,
     Section,
-    TablePass,
     codes_of,
     table_method,
+    table_release,
 )
-from dpmodels.models.table.noise import Effects, Measured, Spread, TableNoise, critical
-from dpmodels.models.table.table import COLUMNS, cells_of_groups, half_ranges, layout_for
+from dpmodels.models.table.noise import Effects, Spread, TableNoise, critical
+from dpmodels.models.table.table import COLUMNS, cells_of_groups, layout_for
 from dpmodels.models.table.table import TABLE_BACKEND as TABLE
 from dpmodels.models.weights import (
     HISTOGRAM_SHARE,
@@ -46,20 +48,20 @@ from dpmodels.models.weights import (
     trim_of,
     unweighted,
 )
+from dpmodels.models.window import LOOK_OPTION
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.proof.statistics import Cells
 from dpmodels.ranges import gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_method
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.rules import MIN_DESIGN_EFFECT, WEIGHT_STEP
-from dpmodels.sums.ask import Ask, Query, as_is
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.notes import Note
+    from dpmodels.sums.ask import Ask
 
 
 # -- A table by design: its cells and means, linearised, as coordinates of one pass by cluster.
@@ -189,9 +191,9 @@ class CellScores:
             means = section.kind == "means"
             where, present = np.zeros(m, dtype=np.intp), np.ones(m, dtype=bool)
             for j in section.axes:
-                levels = layout.axes[j].size - means
-                present &= codes[j] < levels
-                where = where * levels + np.minimum(codes[j], levels - 1)
+                levels, code = layout.axes[j].size - means, codes[j].astype(np.intp)
+                present &= code < levels
+                where = where * levels + np.minimum(code, levels - 1)
             mine = (where == np.arange(at.stop - at.start)[:, None]) & present
             middle = self.middle[at, None]
             if means:
@@ -247,20 +249,6 @@ MOVED, ALLOWED = 1.5, 0.75
 CLEAR, SMALL = 4.0, 3.0
 
 
-def effects_of(layout: Layout, noise: TableNoise, noisy: Array, n: int) -> Effects:
-    """Return effects of released tables, whose noisy total is n less the unused mass."""
-    tables, at = [], 0
-    for b, block in enumerate(layout.blocks):
-        shape = [layout.axes[j].size for j in block.axes]
-        size = math.prod(shape)
-        values = noisy[at : at + size].reshape(shape)
-        unused = noisy[at + size]
-        at += size + 1
-        tables.append(Measured(block.axes, values, noise.variance(b)))
-        tables.append(Measured((), np.array(n - unused), noise.variance(b)))
-    return Effects(layout.sizes, tables, None)
-
-
 @dataclass(frozen=True)
 class Context:
     """Everything released and public that the sections are made of."""
@@ -272,8 +260,10 @@ class Context:
     centre: Array
     half: Array
     n: int
+    counted: float  # Units that count: all, or the released number of those in ``subset=``
     level: float
-    population: float | None
+    unit: float  # Value of a sum of u of 1
+    population: float | None  # Value of all units together, or None if it is not public
     coordinates: CellCoordinates | None = None
     errors: DesignErrors | None = None
 
@@ -319,7 +309,7 @@ def counts(c: Context, section: Section) -> tuple[Array, Array]:
     share = M / U
     p = np.clip(share, 0.0, 1.0)
     privacy = np.sqrt(np.maximum(variance - 2.0 * p * with_total + p * p * of_total, 0.0)) / U
-    least = p * (1.0 - p) / c.n  # no weights make fewer rows tell more
+    least = p * (1.0 - p) / c.counted  # no weights make fewer rows tell more
     sampling = np.sqrt(np.maximum((S * (1.0 - 2.0 * p) + p * p * S2) / U**2, least))
     design, free = c.of_design(section, (sampling * U) ** 2)
     sampling = sampling * np.sqrt(design)
@@ -334,7 +324,7 @@ def counts(c: Context, section: Section) -> tuple[Array, Array]:
     # Wilson's middle: an interval of a rare cell leans to the inside
     middle = corrected + c.z**2 * (1.0 - 2.0 * p) * sampling**2 / np.maximum(p * (1 - p), 1e-3) / 2
     middle = np.where(p > 0.02, corrected, np.minimum(middle, corrected + half / 2.0))
-    total = c.population or U * c.trim.top / (1.0 - c.trim.lost)
+    total = c.population or U * c.unit
     noisy = 0.0 if c.population else of_total / U**2  # of the total itself
     out = np.full((len(COLUMNS) + 1, M.size), np.nan)
     out[0] = corrected * total
@@ -344,8 +334,8 @@ def counts(c: Context, section: Section) -> tuple[Array, Array]:
     out[3], out[4] = out[0] - wide, out[0] + wide
     out[5], out[6], out[7], out[8] = corrected, se, middle - half, middle + half
     with np.errstate(all="ignore"):
-        plain = p * (1.0 - p) / c.n
-        out[-1] = np.where(plain * c.n > 3.0 * privacy, sampling**2 / plain, np.nan)
+        plain = p * (1.0 - p) / c.counted
+        out[-1] = np.where(plain * c.counted > 3.0 * privacy, sampling**2 / plain, np.nan)
     return out, M * c.trim.top / max(c.trim.mean, 1e-300)
 
 
@@ -399,8 +389,8 @@ def means(c: Context, section: Section) -> tuple[Array, Array]:
     safe = np.maximum(N, 1.0)
     slope = TOTAL - m[:, None] * COUNT
     privacy = np.sqrt(np.einsum("gi,ij,gj->g", slope, K, slope)) / safe
-    kish = c.heavy * c.n / c.used**2
-    least = v / np.maximum(safe * c.n / c.used, 1.0)
+    kish = c.heavy * c.counted / c.used**2
+    least = v / np.maximum(safe * c.counted / c.used, 1.0)
     sampling = np.sqrt(np.maximum((Q2 - 2.0 * m * T2 + m * m * N2) / safe**2, least))
     sampling = np.minimum(sampling, np.sqrt(25.0 * kish * np.maximum(least, 1e-300)))
     design, free = c.of_design(section, (sampling * safe) ** 2)
@@ -414,8 +404,7 @@ def means(c: Context, section: Section) -> tuple[Array, Array]:
     se = np.hypot(sampling, privacy)
     half = c.widened(bias, se) * free
     h, middle = float(c.half[section.number]), float(c.centre[section.number])
-    scale = c.trim.top / (1.0 - c.trim.lost)
-    scale = scale if c.population is None else c.population / c.used
+    scale = c.unit if c.population is None else c.population / c.used
     out = np.full((len(COLUMNS) + 1, 3, m.size), np.nan)
     wide = critical(Spread(tau_n**2), c.level)
     out[:5, 0] = (
@@ -457,6 +446,13 @@ class WeightedTable:
     population: float | None
     clusters: ClusterPlan | None = None
     coordinates: CellCoordinates | None = None
+    subset: bool = False
+
+    def total(self, n: int) -> float | None:
+        """Return the total that all units stand for, or None where it is released."""
+        if self.subset:
+            return None
+        return self.population or (float(n) if self.squares is None else None)
 
 
 @dataclass(frozen=True)
@@ -467,27 +463,6 @@ class WeightedTableReleased:
     half: Array
     trim: Trim
     errors: DesignErrors | None = None
-
-
-def statistic(layout: Layout, noise: TableNoise) -> Cells:
-    """Return the tables of a layout, each with the cell "(unused)" behind it."""
-    sizes = tuple(layout.cells(block.axes) + 1 for block in layout.blocks)
-    return Cells(sizes, noise.shares)
-
-
-def tables_pass(
-    design: Design, layout: Layout, scale: tuple[Array, Array], top: float, power: int = 1,
-    *, people: bool = False,
-) -> TablePass:  # fmt: skip
-    """Return the pass of the tables of rows that add ``u^power`` of their mass, or of people."""
-    mass = functools.partial(
-        _power, place=design.auxiliary_place("weights"), top=top, power=power
-    )
-    return TablePass(design, layout, *scale, people, mass)
-
-
-def _power(block: Array, place: int | None, top: float, power: int) -> Array:
-    return np.asarray(row_mass(block, place, top) ** power)
 
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
@@ -509,7 +484,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     clusters, remainder = paid.clusters, paid.rest
     unknown = survey is not None and survey.population is None
     paired = clusters is not None and clusters.frame.pairs
-    if coordinates is not None and paired and weighted and unknown:
+    if coordinates is not None and paired and (design.subset or (weighted and unknown)):
         weight = bool(coordinates.sections[0].kind == "counts")
         coordinates = replace(coordinates, weight=weight)
         paid = replace(paid, size=coordinates.size)
@@ -525,6 +500,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         layout, TableNoise("gaussian", mu["table"], equal),
         TableNoise("gaussian", mu["squares"], equal) if weighted else None,
         None if survey is None else survey.population, clusters, coordinates,
+        design.subset is not None,
     )  # fmt: skip
     steps = [Step(name, Gaussian(mu[name]), share=share) for name, share in budgets.items()]
     assert WEIGHT_STEP == "weights"
@@ -539,19 +515,17 @@ def release(plan: Plan[WeightedTable], ask: Ask, design: Design) -> Release:
     A row is one unit of mass in every table, a person the mean of its rows.
     """
     detail, n = plan.detail, plan.public_n
-    people = plan.request.by_person
     cells = max(detail.layout.cells(block.axes) for block in detail.layout.blocks)
     strength = detail.noise.budget * n / cells
-    trim = trim_of(ask, design, strength, detail.population, n, people=people)
+    trim = trim_of(ask, design, strength, detail.population, n, people=plan.request.by_person)
     centre, half = half_ranges(design)
     values = {}
-    for name, power, noise in (("table", 1, detail.noise), ("squares", 2, detail.squares)):
+    each = (("table", False, detail.noise), ("squares", True, detail.squares))
+    for name, squared, noise in each:
         if noise is not None:
-            over = tables_pass(
-                design, detail.layout, (centre, half), trim.top, power, people=people
-            )
-            query = Query(statistic(detail.layout, noise), over, as_is)
-            values[name] = ask(name, query).values
+            u = functools.partial(row_mass, place=design.mass_place, top=trim.top, squared=squared)
+            tables = table_release(name, detail.layout, noise.shares, design, u)
+            values[name] = answered(tables, ask).values
     released = WeightedTableReleased(centre, half, trim)
     if detail.clusters is not None:
         errors = _ask_by_psu(plan, ask, design, released, values)
@@ -580,7 +554,7 @@ def _ask_by_psu(
     middle, scale, typical = scales(coordinates, shares, means, square, clip)
     scorer = CellScores(
         coordinates, middle, scale, table_released.centre, table_released.half,
-        table_released.trim.top, design.auxiliary_place("weights"),
+        table_released.trim.top, design.mass_place,
     )  # fmt: skip
     released = release_clusters(clusters, (scorer,), design, ask)
     rates = detail.clusters.frame.factors()
@@ -595,14 +569,16 @@ def _context(
 ) -> Context:
     """Return the released effects from which sections are made. Without weights u^2 is u."""
     detail, layout, n = plan.detail, plan.detail.layout, plan.public_n
-    mass = effects_of(layout, detail.noise, values["table"], n)
-    squares = mass
+    mass = squares = detail.noise.measured(layout, values["table"], float(n))
     if detail.squares is not None:
-        squares = effects_of(layout, detail.squares, values["squares"], n)
+        squares = detail.squares.measured(layout, values["squares"], float(n))
+    used, unit = part.trim.used, part.trim.top / (1.0 - part.trim.lost)
+    if detail.squares is None:
+        unit = (detail.population or float(n)) / n
+        used = max(float(mass.effect(())), 1.0)
     return Context(
-        layout, mass, squares, part.trim, part.centre, part.half, n, plan.request.level,
-        detail.population if detail.squares is not None else detail.population or float(n),
-        detail.coordinates, part.errors,
+        layout, mass, squares, part.trim, part.centre, part.half, n, used, plan.request.level,
+        unit, detail.total(n), detail.coordinates, part.errors,
     )  # fmt: skip
 
 
@@ -613,12 +589,10 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
     names = tuple(item.name for s in layout.sections for item in layout.items(s))
     if not release.reply:
         return Estimate.silent(names)
-    part, n = release.detail, plan.public_n
+    part = release.detail
     c = _context(plan, part, release.values)
     if float(c.mass.effect(())) < SMALL * math.sqrt(c.mass.variance(())):
-        return Estimate.silent(
-            names, messages.NO_WEIGHT()
-        )
+        return Estimate.silent(names, messages.NO_WEIGHT())
     parts = []
     for section in layout.sections:
         numbers, size = counts(c, section) if section.kind == "counts" else means(c, section)
@@ -627,7 +601,7 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
         parts.append(numbers)
     all_numbers = np.concatenate(parts, axis=1)
     arrays = dict(zip((*COLUMNS, "deff"), all_numbers, strict=True))
-    kish = c.heavy * n / c.used**2
+    kish = c.heavy * c.counted / c.used**2
     return Estimate(
         names, arrays["estimate"], arrays=arrays,
         notes=(
@@ -636,7 +610,7 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
         ),
         stats={
             **({} if detail.squares is None else {
-                "kish": kish, "sum_of_weights": c.used * c.trim.top / (1.0 - c.trim.lost)
+                "kish": kish, "sum_of_weights": c.used * c.unit
             }),
             **({} if c.errors is None else {"deff_clusters": c.errors.average[0]}),
         },
@@ -674,7 +648,8 @@ def _notes(c: Context, kish: float) -> tuple[Note, ...]:
             units="PSUs drawn" if c.errors else "rows drawn one by one",
         ),
         messages.TRIMMED_WEIGHTS(
-            top=c.trim.top, lost=100.0 * c.trim.lost,
+            top=c.trim.top,
+            lost=100.0 * c.trim.lost,
             more="The share is from the released histogram. Shares are corrected for it, by a "
             "rule, and intervals allow for an error of that.",
         ),
@@ -714,14 +689,16 @@ register_method(
                 None,
                 object,
             ),
-            Option("errors", "print the noise sd of each number of a table 1", False, bool),
+            Option(
+                "errors", "print the noise sd of each number of a table 1; None: yes", None, bool
+            ),
             Option("smd", "print standardised mean differences of groups", False, bool),
             Option("p_values", "print P of equal groups", False, bool),
             Option("histogram", "equal bins of every number", None, int, lower=1, upper=10_001),
             Option(
                 "suppress", "blank what rests on a smaller released count", None, float, lower=0.0
             ),
-            BOUNDS_SHARE,
+            BOUNDS_SHARE, LOOK_OPTION,
         ),
     )
 )

@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array
+from dpmodels.core.release import answered
 from dpmodels.errors import RequestError
-from dpmodels.models.table.layout import Block, Layout, layout_of, table_method
+from dpmodels.models.table.layout import Block, Layout, layout_of, table_method, table_release
 from dpmodels.models.table.noise import Spread, TableNoise, critical
 from dpmodels.models.table.nulls import EFFECT_OPTION, TEST
 from dpmodels.models.table.quantiles import (
@@ -46,10 +47,8 @@ from dpmodels.models.table.quantiles import (
     steps_text,
     tree_step,
 )
-from dpmodels.models.table.table import half_ranges
 from dpmodels.models.table.testing import TESTS_BACKEND as TESTS
 from dpmodels.models.table.testing import kind_of, null_of
-from dpmodels.models.table.weighted import statistic, tables_pass
 from dpmodels.models.weights import (
     HISTOGRAM_SHARE,
     DesignErrors,
@@ -71,11 +70,11 @@ from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_me
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.rules import WEIGHT_STEP
-from dpmodels.sums.ask import Ask, Query, as_is
 from dpmodels.sums.products import mapped
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
+    from dpmodels.sums.ask import Ask
 
 
 #: Part of the weight beyond T by which a rank may be off.
@@ -309,8 +308,7 @@ def plan_rao_scott(request: Request, design: Design, n: int) -> Plan[Any]:
             'weights= of a test: say the design, design=dp.Survey(weights="w") (with psu= and '
             "strata=, if there are any), by which its reference is made"
         )
-    full_layout = layout_of(design)
-    layout = Layout(full_layout.axes, (Block((0, 1)),), full_layout.sections)
+    layout = replace(layout_of(design), blocks=(Block((0, 1)),))
     frame = request.sample.frame
     # contrasts are products: if a and b are correlated with the unit, so is their product
     survey = replace(frame.survey, icc=frame.survey.icc**1.5)
@@ -366,8 +364,9 @@ def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
     layout, (block,) = detail.layout, detail.layout.blocks
     strength = detail.noise.budget * n / layout.cells(block.axes)
     trim = trim_of(ask, design, strength, detail.population, n)
-    over = tables_pass(design, layout, half_ranges(design), trim.top)
-    noisy = ask(_SUMS_STEP, Query(statistic(layout, detail.noise), over, as_is)).values
+    u = functools.partial(row_mass, place=design.mass_place, top=trim.top)
+    tables = table_release(_SUMS_STEP, layout, detail.noise.shares, design, u)
+    noisy = answered(tables, ask).values
     shape = tuple(layout.axes[j].size for j in block.axes)
     cells = noisy[: math.prod(shape)].reshape(shape)[:-1, :-1]
     total = max(float(cells.sum()), 1.0)

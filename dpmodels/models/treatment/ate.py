@@ -182,7 +182,8 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
     facts = EffectRelease(
         at, count, count_sd, centres, rows.unit, clips, answers, tails, means, overlap,
         balance.centre[:-1], balance.half[:-1], centred,
-        radius_of_squares(n * detail.divided.mu), crossed_noise(at, columns, overlap), fits,
+        min(max(GROWS_OF_SQUARES * math.sqrt(n * detail.divided.mu), LEAST_RADIUS), MOST_RADIUS),
+        crossed_noise(at, columns, overlap), fits,
     )  # fmt: skip
     corrected = SquareRows(
         replace(rows, centres=means), turns_of(facts, n), facts.scales, facts.radius
@@ -190,11 +191,6 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
     over = Counts(read, functools.partial(products, job=corrected), of_people=True)
     answers[PRODUCTS] = ask(PRODUCTS, Query(Gram(Ball(2)), over, _nth(0), unit=facts.radius**2))
     return Release({k: v.values for k, v in answers.items()}, plan.guarantee, joint, detail=facts)
-
-
-def radius_of_squares(strength: float) -> float:
-    """Return the radius of squares in root mean squares, by mu n."""
-    return min(max(GROWS_OF_SQUARES * math.sqrt(strength), LEAST_RADIUS), MOST_RADIUS)
 
 
 def _influence(

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Names of the parts of a call and their shares of mu^2 (``theory.md``, 3).
 PROPENSITY, OUTCOME = "propensity", "outcome"
+#: Noise of the effect, in residual sds, above which a call is advised to ask for less.
+_NOISE_OF_EFFECT = 0.2
 LENGTHS = ("lengths of differences", "lengths of sums")
 OVERLAP, BALANCE = "overlap", "balance"
 EFFECT_STEP, BOTH_ARMS, SLOPES, PRODUCTS = "effect", "mean of both arms", "derivatives", "squares"
@@ -124,8 +126,9 @@ def check_two(role: str, text: str, request: Request) -> None:
     variable = request.schema[name]
     if getattr(variable, "kind", "") != "binary" and len(getattr(variable, "levels", ())) != 2:
         raise RequestError(
-            f"{role}={text!r} must be 0 or 1: declare it, schema={{{name!r}: "
-            f"dp.Binary()}}, or compare, {role}=\"{{{name} == 'drug'}}\""
+            f"{role}={text!r} must be 0 or 1: declare its codes, schema={{{name!r}: dp.Binary()}} "
+            f"for 0 and 1, or schema={{{name!r}: dp.Levels([1, 2])}}, the second of which is 1. Or "
+            f'compare, {role}="{{{name} == 1}}"'
         )
 
 
@@ -138,7 +141,8 @@ def _column_index(role: str, text: str, request: Request, family: str, design: D
     check_two(role, text, request)
     response = request["outcome"].partition("~")[0]
     names = _sub_design(request, f"{response} ~ {text}", family).names  # intercept, then the column
-    if len(names) != 2 or names[-1] not in design.names:
+    column = dict(zip(design.names, design.columns, strict=True)).get(names[-1])
+    if len(names) != 2 or column is None or column.interval != (0.0, 1.0):
         raise RequestError(
             f"{role}={shown(text)} must be one column of 0 and 1, for example "
             f"{role}='t' or {role}=\"{{arm == 'drug'}}\""
@@ -272,11 +276,19 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         name: math.fsum(shares[part] for part in parts) for name, parts in SPLIT_NAMES.items()
     }
     passes = sum(fit.sub_plan.passes for fit in detail.nuisances) + _READINGS
-    advice = dict.fromkeys(text for fit in detail.nuisances for text in fit.sub_plan.advice)
+    scales = _forecast(detail, design, n)
+    advice: tuple[str, ...] = ()
+    share_of_sd = scales.get("noise of the effect by residual sd", 0.0)
+    if share_of_sd > _NOISE_OF_EFFECT:
+        advice = (
+            f"the noise of the effect is about {share_of_sd:.2g} residual standard deviations of "
+            "the outcome: this budget is too small for a smaller effect. More rows, a larger eps "
+            "or a narrower range of the outcome help",
+        )
     return Plan.of(
         request, design, n, steps, purchase=divided.purchase,
         shares={**divided.printed, **printed}, passes=passes + (divided.purchase is not None),
-        detail=detail, advice=tuple(advice), scales=_forecast(detail, design, n),
+        detail=detail, advice=advice, scales=scales,
     )  # fmt: skip
 
 
@@ -300,7 +312,11 @@ def _forecast(detail: EffectPlan, design: Design, n: int) -> dict[str, float]:
     mu = detail.mu(EFFECT_STEP)
     share = 0.5 if detail.estimand == "ATT" else 1.0
     clip = first_clip(1, mu, n, sd * sd) / 2.0
-    return {"expected noise of the effect": 2.0 * clip / (mu * n * share)}
+    noise = 2.0 * clip / (mu * n * share)
+    return {
+        "expected noise of the effect": noise,
+        "noise of the effect by residual sd": 2.0 * noise / sd,  # sd: of a difference of arms
+    }
 
 
 def _check_columns(detail: EffectPlan, design: Design) -> None:

@@ -158,9 +158,7 @@ class OverlapRows:
         return out.astype(np.int64)
 
 
-def overlap_sums(
-    blocks: Iterable[Any], job: OverlapRows
-) -> tuple[npt.NDArray[np.object_], ...]:
+def overlap_sums(blocks: Iterable[Any], job: OverlapRows) -> tuple[npt.NDArray[np.object_], ...]:
     """Return the sums of masses over units. Confidential."""
     return sums_over(blocks, lambda block: (job.of(block),), (2 * job.cells,))
 
@@ -193,9 +191,7 @@ class BalanceRows:
         return end_along(z, lengths_of(z), self.radius)
 
 
-def balance_sums(
-    blocks: Iterable[Any], job: BalanceRows
-) -> tuple[npt.NDArray[np.object_], ...]:
+def balance_sums(blocks: Iterable[Any], job: BalanceRows) -> tuple[npt.NDArray[np.object_], ...]:
     """Return the sums of moments over units. Confidential."""
     return sums_over(blocks, lambda block: (job.of(block).sum(axis=1),), (job.size,))
 

@@ -22,7 +22,7 @@ test_that("a missing cell is missing in Python, whatever its type, and types do 
     structure(c(1, NA), class = c("haven_labelled", "vctrs_vctr", "double"), labels = c(yes = 1)),
     as.difftime(c(1.5, NA), units = "days")
   )
-  first <- c("1.5", "1.0", "True", "a", "b", "2020-02-29 00:00:00", "2020-02-29 12:30:00", "2.0", "1.0",
+  first <- c("1.5", "1.0", "True", "a", "b", "2020-02-29 00:00:00", "2020-02-29 11:30:00", "2.0", "1.0",
              "1 days 12:00:00")
   for (place in seq_along(columns)) {
     column <- columns[[place]]

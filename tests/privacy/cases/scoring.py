@@ -9,16 +9,17 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.audit.kit import AuditCase, ReleaseCheck, register_case
+from dpmodels.core.parallel import ROOT, Parallel, PassSums
+from dpmodels.core.release import ask_parts
 from dpmodels.formula.design import Grid
 from dpmodels.formula.program import Program
 from dpmodels.formula.schema import Schema
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import eps_gdp
 from dpmodels.privacy.run import Run
-from dpmodels.scoring.cells import CellPass, CellPasses
 from dpmodels.scoring.models import Expectile, LeastSquares, Model, State
 from dpmodels.scoring.pass_plan import PassPlan, plan_pass
-from dpmodels.scoring.passes import Centre, PassSums, ScorePass, ask_pass
+from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rows import plan_scoring
 from dpmodels.scoring.rules import LEAST_SQUARES as FEW_COLUMNS
 from dpmodels.scoring.rules import LINEAR, WIDE_LEAST_SQUARES, ClipPolicy
@@ -26,6 +27,7 @@ from dpmodels.scoring.run import Chain
 from dpmodels.sums.ask import Ask, Kept
 from dpmodels.sums.rowmap import UnitScale
 from dpmodels.variables import Binary, Real
+from tests.one_pass import ByCell, ScorePass
 from tests.privacy.cases.verbs import verb_case
 
 __all__ = ["BY_CELL", "FAR", "PASSES", "WEIGHTED", "release_of"]
@@ -51,8 +53,8 @@ def _by_cell(one: ScorePass, block: Array, table: Array) -> PassSums:
         Program((), {}, 0, ()), (), (),
     )  # fmt: skip
     cells = (block[:-1, :, None] == table[:, None, :]).all(axis=0).argmax(axis=1)
-    job = CellPasses((CellPass(one, grid),), grid)
-    return job.pass_sums(job.over([(block[-1:], cells)]))[0]
+    job = ByCell(one, grid)
+    return job.pass_sums(job.over([(block[-1:], cells)]))
 
 
 def release_of(
@@ -67,16 +69,14 @@ def release_of(
     def release(rows: Array, run: Run) -> Array:
         one, block = ScorePass(plan, centre), np.asarray(rows).T.copy()
         sums = one.sums([block]) if cells is None else _by_cell(one, block, cells)
-        out = ask_pass(Ask(sums, run, plan.relation), plan, Kept(), lambda kept: kept, str(k), _P)
+        ask = Ask(sums, run, plan.relation)
+        out = ask_parts(ask, Parallel(plan, _P), str(k), Kept(), lambda kept: kept)
         # a matrix by its upper triangle: below it stands the same noise once more
         matrices = [m for m in (out.information, out.meat, out.ordinary) if m is not None]
         parts = [m[np.triu_indices(_P)] for m in matrices] + [out.score]
+        parts += [] if out.taken is None else [ROOT * plan.clip * out.taken.reshape(-1)]
         parts += [] if out.scale is None else [np.array([out.scale])]
-        if out.signed is not None and out.bins is not None:  # as they were released, by sign
-            parts += [(out.bins + out.signed) / 2.0, (out.bins - out.signed) / 2.0]
-        elif out.bins is not None:
-            parts.append(out.bins)
-        parts += [] if out.far is None else [out.far]
+        parts += [] if out.bins is None else [out.bins]
         return np.concatenate(parts)
 
     return release
@@ -106,8 +106,7 @@ def _pass(
     other = np.array([[length, 0.0, -10.0 * C / length]])
     title = f"scoring pass {k}" + (", rows with weights" if score.weighted else "")
     title += ", by cell" if cells else ""
-    title += ", signed" if plan.policy.signed else ""
-    title += ", far scores" if plan.mu_far else ""
+    title += f", {plan.blocks} blocks of scores" if plan.two_clips else ""
     table = np.vstack([full, other])[:, :_P].T if cells else None
     return ReleaseCheck(title, release_of(plan, k, score, table), (full, other), guarantee)
 

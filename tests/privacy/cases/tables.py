@@ -110,6 +110,13 @@ for _verb, _method in (("dp_survfit", "table"), ("dp_survdiff", "logrank")):
                   delta=1e-6, schema=Schema(a=Real(0, 3), b=Real(-1, 1),
                                             h=Levels(["x", "y", "z"])), breaks=4),
     )  # fmt: skip
+    register_case(  # h is a cause of two, or censored: one more column of the cells
+        _method,
+        _verb,
+        verb_case(_verb, _method, 'Surv(a, h, cause="y") ~ {b > 0}', _frame(400)[["a", "b", "h"]],
+                  eps=2.0, delta=1e-6, schema=Schema(a=Real(0, 3), b=Real(-1, 1),
+                                                     h=Levels(["x", "y", "z"])), breaks=4),
+    )  # fmt: skip
 
 register_case(
     "em",

@@ -69,13 +69,14 @@ def test_a_standardised_component_does_not_depend_on_units():
 @pytest.mark.parametrize(
     ("low", "high"), [(0, 1e8), (1e5, 1.01e5), (0, 1e-6), (-1e12, 1e12)], ids=str
 )
+@pytest.mark.usefixtures("quiet")
 def test_fits_from_moments_whatever_the_range_of_a_column(low, high):
     rng = np.random.default_rng(2)
     d = pd.DataFrame({"a": rng.uniform(-1, 1, N), "b": rng.uniform(low, high, N)})
     z = (d.b - (low + high) / 2) / (high - low)
     d["y"] = 1 + 0.5 * d.a + 2 * z + rng.normal(0, 0.5, N)
     bounds = {"y": (-4, 6), "a": (-1, 1), "b": (low, high)}
-    m = dp.dp_moments("y + a + b", d, eps=2, delta=1e-6, bounds=bounds)
+    m = dp.dp_moments("y + a + b", d, eps=2, delta=1e-6, bounds=bounds, seed=1)
     fit = dp.dp_ols("y ~ a + b", m)
     X = np.column_stack([np.ones(N), d.a, z])
     exact = np.linalg.lstsq(X, d.y, rcond=None)[0]
@@ -87,18 +88,20 @@ def test_fits_from_moments_whatever_the_range_of_a_column(low, high):
     assert test.df == 2 and test.pvalue < 1e-10
 
 
+@pytest.mark.usefixtures("quiet")
 def test_a_square_of_years():
     rng = np.random.default_rng(3)
     d = pd.DataFrame({"year": rng.integers(1990, 2021, 50_000).astype(float)})
     d["y"] = (d.year - 2005) ** 2 * 0.00107 + rng.normal(0, 0.2, len(d))
     bounds = {"y": (-2, 3), "year": (1990, 2020)}
-    m = dp.dp_moments("y + year + I(year**2)", d, eps=8, delta=1e-6, bounds=bounds)
+    m = dp.dp_moments("y + year + I(year**2)", d, eps=8, delta=1e-6, bounds=bounds, seed=1)
     fit = dp.dp_ols("y ~ year + I(year**2)", m)
     assert fit.params["I(year ** 2)"] == pytest.approx(0.00107, rel=0.1)
     assert set(m.best_subset("y").terms) >= {"year + I(year ** 2)", "1"}
 
 
 @pytest.mark.parametrize("ends", [(985, 1015), (950, 1050)])
+@pytest.mark.usefixtures("quiet")
 def test_r_squared_beside_a_factor_and_a_mean_far_from_zero(ends):
     rng = np.random.default_rng(5)
     d = pd.DataFrame({"a": rng.uniform(-1, 1, N), "g": rng.choice(list("abc"), N)})
@@ -107,7 +110,7 @@ def test_r_squared_beside_a_factor_and_a_mean_far_from_zero(ends):
     X = np.column_stack([np.ones(N), d.a, d.g == "b", d.g == "c"]).astype(float)
     b = np.linalg.lstsq(X, d.y, rcond=None)[0]
     exact = 1 - ((d.y - X @ b) ** 2).sum() / ((d.y - d.y.mean()) ** 2).sum()
-    m = dp.dp_moments("y + a + C(g)", d, eps=2e3, delta=1e-6, schema=schema, method="joint")
+    m = dp.dp_moments("y + a + C(g)", d, eps=2e3, delta=1e-6, schema=schema, method="joint", seed=1)
     stats = dp.dp_ols("y ~ a + C(g)", m)._record.estimate.stats
     assert stats["r_squared_se"] < 0.05
     assert stats["r_squared"] == pytest.approx(exact, abs=1.5 * stats["r_squared_se"])

@@ -56,6 +56,20 @@ def test_counts_are_exact(tmp_path, capsys):
     assert counts(capsys.readouterr().out) == WANT
 
 
+@pytest.mark.parametrize(
+    ("written", "read", "says"),
+    [("latin-1", None, 'encoding="cp1252"'), ("utf-8", "latin-1", "leave encoding= out"),
+     ("utf-8", "cp1252", "leave encoding= out"), ("utf-8", None, ""), ("cp1252", "cp1252", "")],
+)  # fmt: skip
+def test_an_encoding_that_only_cells_show_is_named(tmp_path, capsys, written, read, says):
+    path = tmp_path / "d.csv"
+    path.write_bytes("name,x\nM\xfcller,1\nGr\xfcn,2\nAne,3\n".encode(written))
+    data = path if read is None else dp.read_csv(path, encoding=read)
+    dp.inspect_source(data, dp.Schema(name=dp.Levels(["Müller", "Ann"]), x=dp.Real(0, 9)))
+    out = capsys.readouterr().out
+    assert "'Ane' 1" in out and (says in out if says else "UTF-8" not in out)
+
+
 def test_types_that_cannot_match_are_said(capsys):
     frame = pd.DataFrame({"sex": [1, 2], "age": [-9.0, np.nan], "born": [3, 4]})
     dp.inspect_source(SCHEMA.restrict(["sex", "age", "born"]).attach(frame))

@@ -160,7 +160,7 @@ def test_an_spss_file_needs_no_typing(tmp_path):
     found = Schema.from_file(path, public=True)
     assert found == Schema(
         sex=Levels(["female", "male"], recode={"1": "female", "2": "male"}, missing=[9], label="Sex of person"),
-        age=Real(missing=[-1, 99], label="Age, years"),
+        age=Real(missing=["-9 thru -1", 99], label="Age, years"),
         pain=Ordered(["none", "some", "much"], recode={"1": "none", "2": "some", "3": "much"}),
         name=Text(), born=Date(), income=Real(),
     )  # fmt: skip

@@ -112,7 +112,7 @@ def test_a_row_that_makes_no_sense_adds_nothing(name):
     rows = person(plan, rng, 5, 0)
     wrong = [(1, np.nan), (2, np.inf), (-1, np.nan)]
     if name in ("ordered", "unordered", "counts"):
-        wrong += [(-1, -1.0), (-1, 0.5)] + ([] if name == "counts" else [(-1, 3.0)])
+        wrong += [(-1, -1.0)] + ([] if name == "counts" else [(-1, 0.5), (-1, 3.0)])
     (plain,), (v,) = expanded(local, rows, [5])
     for place, cell in wrong:
         more = np.hstack([rows, rows[:, :1]])

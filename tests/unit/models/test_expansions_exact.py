@@ -16,8 +16,7 @@ from dpmodels.models import choice, panel
 from dpmodels.models.choice import CategoryModel
 from dpmodels.models.panel import FixedPoisson, without_constant
 from dpmodels.models.survival import cox
-from dpmodels.models.survival import cox as offset
-from dpmodels.models.survival.hazard import Hazard
+from dpmodels.models.survival.hazard import Hazard, Timeline
 from dpmodels.scoring.coordinates import in_order
 from dpmodels.scoring.models import Beginning, LeastSquares
 from dpmodels.scoring.unit_passes import Regression, units_of
@@ -248,7 +247,7 @@ def hazards_of(d, left, right, stratum=None, end=12, **more):
         rates.append(np.convolve(died, three, "same") / np.convolve(lived, three, "same"))
         events.append(died)
     c = coordinates_of(plan)
-    line = offset.in_halves(edges, np.array(rates), np.array(events, float))
+    line = Timeline(edges, np.array(rates), np.array(events, float))
     model = Hazard(c, plan.design.survival, line, float(d["d"].mean()), False)
     theta, H = root(model, block_of(plan, d), np.zeros(c.rank + cox.q_terms(len(rates))))
     chain = SimpleNamespace(state=SimpleNamespace(theta=theta))
@@ -258,7 +257,7 @@ def hazards_of(d, left, right, stratum=None, end=12, **more):
 
 @pytest.mark.parametrize("kind", ["plain", "strata", "entry"])
 def test_hazards_are_those_of_cox(kind):
-    """Within a twentieth of a standard error (Efron); and so are the errors."""
+    """Within a sixth of a standard error (Efron): where in a cell an event happens is not used."""
     duration = pytest.importorskip("statsmodels.duration.hazard_regression")
     d = cohort(10_000, entry=kind == "entry")
     names = ["x1", "x2", "x3"]
@@ -270,7 +269,7 @@ def test_hazards_are_those_of_cox(kind):
         d["t"].to_numpy(), d[names].to_numpy(), status=d["d"].to_numpy(), ties="efron",
         **more.get(kind, {}),
     ).fit()  # fmt: skip
-    assert np.max(np.abs(found - own.params) / own.bse) < 0.05
+    assert np.max(np.abs(found - own.params) / own.bse) < 0.17
     np.testing.assert_allclose(errors, own.bse, rtol=0.02)
 
 

@@ -62,7 +62,7 @@ def test_correlated_columns_have_larger_errors_and_less_power():
     assert inflation["x"] == pytest.approx(1 / 0.36)
     ratio = correlated.expected_se["x"] / plan.expected_se["x"]
     scale = correlated.expected_se["g[T.b]"] / plan.expected_se["g[T.b]"]
-    assert scale == pytest.approx(1.0, rel=0.03)  # what fits of normal residuals learn
+    assert scale == pytest.approx(1.0, rel=0.05)  # what fits of normal residuals learn
     assert ratio == pytest.approx(scale / 0.6)
     call = {"want": "power", "effect": {"x": 0.05}, "sd": {"x": 1.0, "y": 1.0}}
     powers = [float(planned(**call, **more).advice[-3].split("power at most ")[1][:4])
@@ -98,3 +98,17 @@ def test_rare_events_make_words_worse():
                      dp.plan("e ~ g + x", schema, **call))
     )  # fmt: skip
     assert half == pytest.approx(0.25) and assumed == pytest.approx(0.1875)
+
+
+def test_a_plan_names_a_base_level_that_few_rows_have():
+    """A base with 20 of 28 000 rows: every contrast is useless, and the plan says what to type."""
+    schema = dp.Schema(g=dp.Levels(["a", "b", "c", "d"]), y=dp.Real(-5, 5))
+
+    def said(shares):
+        sds = {f"g[T.{k}]": (q * (1 - q)) ** 0.5 for k, q in zip("bcd", shares, strict=True)}
+        plan = dp.plan("y ~ g", schema, n=28_000, eps=1, delta=1e-6, sd=sds)
+        return " ".join(text for text in plan.advice if "first level" in text)
+
+    rest = 1 - 20 / 28_000
+    assert "Treatment('b')" in said([0.5 * rest, 0.3 * rest, 0.2 * rest])
+    assert said([0.3, 0.25, 0.2]) == ""

@@ -28,7 +28,8 @@ def test_estimates_are_those_that_were_measured():
 
 def test_a_factor_of_thousands_of_levels_is_refused_before_the_charge(monkeypatch):
     """It never ended: 4711 levels."""
-    monkeypatch.setattr(size, "memory_of_machine", lambda: 8 * 2.0**30)
+    pages = {"SC_PAGE_SIZE": 1 << 12, "SC_PHYS_PAGES": 1 << 21}  # 8 GB
+    monkeypatch.setattr(size.os, "sysconf", lambda name, of=size.os.sysconf: pages.get(name) or of(name))
     budget = dp.Budget(eps=2, delta=1e-5)
     table = {"y": np.zeros(30), "x": np.zeros(30), "g": np.array(["1"] * 30)}
     for verb, formula in [(dp.dp_ols, "y ~ x + g"), (dp.dp_moments, "y + x + g")]:

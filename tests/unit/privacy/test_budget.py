@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import math
 import os
 import pickle
@@ -88,8 +89,53 @@ def test_the_interactive_counterexample_is_refused():
     assert {d for _, _, d in boxes} == {boxes[0][2]}
 
 
+def test_the_order_of_calls_does_not_matter(tmp_path):
+    """A table first locked the budget to plain sums: nothing was left, and eps 1.74 table last."""
+    kinds = {
+        **_calls(1, 2.5e-7),
+        "table": Guarantee((Step("table", Pure(1.0)),), 1.0, 2.5e-7),
+        "vote": pure(0.3, 1e-8),
+        "far": gauss(0.4, 1e-7, relation="add-remove"),
+    }
+    for chosen in (("table", "gauss", "gauss", "gauss"), ("table", "test", "profile", "vote"),
+                   ("table", "far", "gauss", "vote"), ("vote", "vote", "table", "far")):  # fmt: skip
+        left = set()
+        for number, order in enumerate(sorted(set(itertools.permutations(chosen)))):
+            budget = Budget(4, 1e-6)
+            if number < 2:
+                budget = Budget.open(tmp_path / f"{'-'.join(chosen)}-{number}", 4, 1e-6)
+            for name in order:
+                budget.charge(name, kinds[name])
+            assert budget.account.rule == "mixed"
+            spent = budget.account.spent
+            left.add(tuple(float(f"{x:.9g}") for x in (*budget.remaining(), *spent)))
+        assert len(left) == 1, (chosen, left)
+        if chosen.count("gauss") == 3:
+            assert budget.remaining().eps > 1.743
+
+
+@pytest.mark.parametrize("first", ["table", "fit"])
+def test_plain_sums_fit_in_any_order(first):
+    """What fits as sums of the pairs is admitted, half of the orders were not."""
+    calls = {"table": Guarantee((Step("t", Pure(2.0)),), 2.0, 1e-8), "fit": gauss(1, 1e-7)}
+    budget = Budget(3, 1e-6)
+    for name in (first, *(name for name in calls if name != first)):
+        budget.charge(name, calls[name])
+    assert budget.remaining() == (0, pytest.approx(1.4e-7))
+    with pytest.raises(BudgetExceededError):
+        budget.check(pure(1e-3, 0))
+
+
+def test_a_refusal_of_plain_sums_says_what_they_cost():
+    budget = Budget(4, 1e-6, accounting="sums")
+    for _ in range(4):
+        budget.charge("g", gauss(1, 2e-7))
+    with pytest.raises(BudgetExceededError, match=r"adds up pairs(.|\n)*default(.|\n)*eps = [23]"):
+        budget.charge("g", gauss(1, 2e-7))
+
+
 def test_pure_first_goes_by_sums_and_gaussians_then_enter_as_pairs():
-    budget = Budget(3, 1e-5)
+    budget = Budget(3, 1e-5, accounting="sums")
     budget.charge("coin", pure(1.0, 1e-6))
     assert budget.account.rule == "basic"
     budget.charge("g", gauss(1.5, 1e-6))
@@ -468,8 +514,6 @@ def _calls(eps, delta):
 
 def test_any_order_of_the_own_methods_fits():
     """dp_ols then dp_glm was refused with nearly all of the budget left, the reverse admitted."""
-    import itertools
-
     kinds = _calls(0.5, 2.5e-6)
     for order in itertools.product(kinds, repeat=4):
         budget = Budget(2, 1e-5)
@@ -563,3 +607,13 @@ def test_the_account_of_a_budget_adds_up(accounting):
     assert "composition of" not in text and "delta+" in text
     assert ("sums of the pairs" in budget.report(full=True)) and "sums of the pairs" not in text
     assert max(map(len, text.splitlines()[1:])) <= 100
+
+
+def test_rows_of_a_ledger_are_hashed_as_json():
+    """The blocks in which rows are encoded have the bytes of each row by itself."""
+    import json
+
+    from dpmodels.privacy.ledger_file import _texts
+
+    rows = [(1, "a], [\0b", 'quote " and \\', 0.1, None, "é"), (2, "]", 1e-300, 3), (3, "")]
+    assert [f"[{text}]" for text in _texts(rows)] == [json.dumps(row) for row in rows]

@@ -23,6 +23,7 @@ from dpmodels import quiet as quiet_module
 from dpmodels import registry
 from dpmodels.errors import BudgetError, BudgetExceededError, LedgerWarning
 from dpmodels.privacy import budget as ledger
+from dpmodels.privacy import ledger_file
 from dpmodels.privacy.budget import Budget
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.ledger_file import _Known, _seal
@@ -175,8 +176,10 @@ def test_unknown_mechanism_is_shown_by_its_pair(tmp_path):
     saved = json.loads(db.execute("SELECT guarantee FROM calls").fetchone()[0])
     saved["steps"][0]["mechanism"] = {"kind": "profile", "name": "no such", "parameters": []}
     db.execute("UPDATE calls SET guarantee = ?", (json.dumps(saved),))
-    for known, _ in list(_Known().later(db)):  # as the other package would write it
-        db.execute("UPDATE calls SET chain = ? WHERE number = ?", (known.chain, known.number))
+    chains = []
+    _Known().with_later(db, chains)
+    for chain, number in chains:  # as the other package would write it
+        db.execute("UPDATE calls SET chain = ? WHERE number = ?", (chain, number))
     _seal(db)
     db.commit()
     db.close()
@@ -215,6 +218,18 @@ def test_race_of_eight_for_the_last_unit(tmp_path):
     assert log.read_bytes() == b"x" and len(Budget.open(path).charges) == 1
 
 
+def _size(log):
+    return log.stat().st_size if log.exists() else 0
+
+
+def _until(happened):
+    """Wait for an event; a minute is no wait, it ends a test that would hang."""
+    start = time.monotonic()
+    while not happened():
+        assert time.monotonic() - start < 60
+        time.sleep(0.005)
+
+
 def _kill_loop(tmp_path, kills):
     rng = random.Random(5)
     path = tmp_path / "kill.ledger"
@@ -224,13 +239,14 @@ def _kill_loop(tmp_path, kills):
     children = [_child(path, log, "no") for log in logs]
     try:
         # on a loaded machine a child may take seconds to start: kill nothing before both draw
-        start = time.monotonic()
-        while not all(log.exists() and log.stat().st_size for log in logs):
-            assert time.monotonic() - start < 60
-            time.sleep(0.05)
+        _until(lambda: all(map(_size, logs)))
         for k in range(kills):
-            time.sleep(rng.uniform(0.0, 0.03) if k % 4 else rng.uniform(0.3, 0.8))
             victim = k % 2
+            if k % 4:  # anywhere, also while it starts
+                time.sleep(rng.uniform(0.0, 0.03))
+            else:  # after some draws of its own, however long they take here
+                few = _size(logs[victim]) + rng.randrange(1, 20)
+                _until(lambda log=logs[victim], few=few: _size(log) >= few)
             children[victim].send_signal(signal.SIGKILL)
             children[victim].communicate()
             children[victim] = _child(path, logs[victim], "no")
@@ -590,14 +606,13 @@ def test_a_charge_reads_rows_that_came_since_and_no_others(tmp_path):
     budget.charge_together([("x", gauss(1e-3, 1e-9))] * 500)
     other = Budget.open(path)
     budget.charge("x", gauss(1e-3, 1e-9))
-    later = _Known.later
+    texts = ledger_file._texts
 
-    def counted(known, db):
-        for found in later(known, db):
-            read.append(found)
-            yield found
+    def counted(rows):
+        read.extend(rows)
+        return texts(rows)
 
-    with mock.patch.object(_Known, "later", counted):
+    with mock.patch.object(ledger_file, "_texts", counted):
         other.charge("x", gauss(1e-3, 1e-9))
         budget.remaining()
     assert 0 < len(read) < 10

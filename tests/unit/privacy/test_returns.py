@@ -13,6 +13,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -101,11 +102,15 @@ def test_gaussian_accounting_counts_drawn_steps_only(eps, delta, first):
     M, D = max(box[0] for box in opened.boxes), opened.boxes[0][2]
     q, e, f = M**2 / 3 * (1 - 1e-9), eps / 16, D / 2
 
+    pair = eps_gdp(math.sqrt(q), delta / 50), delta / 50  # of one Gaussian step
+
     def alive(i, j, k):
-        return bool(replace(empty, spent=(i * q, j * e, k * f))._alive())
+        pairs = (i * pair[0] + j * e, i * pair[1] + k * f)
+        spent = replace(empty, spent=(i * q, j * e, k * f), pairs=pairs)
+        return bool(spent._alive() or spent._sums_fit())
 
     attained = worst(alive, (q, e, f), eps) / delta
-    assert 0.88 < attained < 0.91
+    assert 0.6 < attained < 0.95
     mutant = worst(lambda i, j, k: i <= 7 and not j and not k, (mu_gdp(eps, delta) ** 2 / 6, 0, 0), eps)
     assert mutant / delta > 2.0  # a return counted twice
 
@@ -461,15 +466,17 @@ def test_eight_processes_that_stop_at_random(tmp_path):
 
 
 def test_killed_anywhere_the_ledger_over_counts(tmp_path):
+    """Killed some time after it drew: the test waits for lines of the log, not for seconds."""
     Budget.open(tmp_path / "l.db", eps=30, delta=1e-4, accounting="gaussian")
-    g = random.Random(5)
-    for seed in range(6):
+    g, log = random.Random(5), tmp_path / "log"
+    for seed in range(4):
+        before = log.stat().st_size if log.exists() else 0
         child = _child(tmp_path, seed, 1000)
-        try:
-            child.wait(1.2 + g.random())
-        except subprocess.TimeoutExpired:
-            child.send_signal(signal.SIGKILL)
-            child.wait()
+        more = before + g.randrange(1, 400)  # bytes
+        while child.poll() is None and (log.stat().st_size if log.exists() else 0) < more:
+            time.sleep(0.001)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
         account = Budget.open(tmp_path / "l.db").account
         assert _drawn(tmp_path) <= account.spent[0] * (1 + 1e-9)
     assert _drawn(tmp_path) > 0

@@ -92,3 +92,9 @@ def make_fit():
 @pytest.fixture
 def fit(make_fit):
     return make_fit()
+
+
+@pytest.fixture
+def wide_pages(monkeypatch):
+    """Pages have the wide layout, whatever the terminal."""
+    monkeypatch.setenv("COLUMNS", "100")

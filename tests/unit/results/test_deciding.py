@@ -210,3 +210,57 @@ def test_a_referee_can_check_a_row_by_hand(quiet):
             assert float(p) == pytest.approx(tail, rel=0.25, abs=0.02)
     frame = fit.tidy()
     assert (frame["statistic"].abs() <= (frame["estimate"] / frame["std_error"]).abs()).all()
+
+
+@pytest.mark.usefixtures("wide_pages")
+def test_an_allowance_that_decides_alone_prints_n_d_with_its_reason(quiet):
+    """A bound of five standard errors makes P near 1 whatever was found: the page says so."""
+    from dataclasses import replace
+
+    import pandas as pd
+
+    import dpmodels as dp
+
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (4000, 2))
+    frame = pd.DataFrame({"x": x[:, 0], "z": x[:, 1], "y": x[:, 0] + rng.normal(0, 0.3, 4000)})
+    fit = dp.dp_ols("y ~ x + z", frame, eps=2, delta=1e-6, seed=1,
+                    bounds={"x": (-1, 1), "z": (-1, 1), "y": (-3, 3)})  # fmt: skip
+    est = fit._record.estimate
+    se = inference.standard_errors(est)
+    # x: far beyond its allowance; z: its allowance decides
+    bias = np.array([0.0, 5.0, 5.0]) * se
+
+    class Bound:
+        parts = ()
+
+        def of(self, rows):
+            return np.abs(np.asarray(rows)) @ bias
+
+    record = replace(fit._record, estimate=replace(est, bias=bias, bias_bound=Bound()))
+    changed = type(fit)._of(record)
+    assert inference.decided_by_bias(record.estimate).tolist() == [False, False, True]
+    rows = {line.split()[0]: line for line in str(changed.summary()).splitlines() if line.strip()}
+    assert "n/d" in rows["z"] and "n/d" not in rows["x"]
+    assert "the allowance for bias, above three standard errors" in str(changed.summary())
+    assert "three standard errors" not in str(fit.summary())
+    assert np.isfinite(changed.pvalues["z"])  # the number stays in tables of numbers
+    assert "n/d: the allowance" in str(changed.contrast({"z": 1.0}))
+
+
+def test_the_first_figure_of_the_site_is_no_draw_that_its_allowance_decides(quiet):
+    import runpy
+    from pathlib import Path
+
+    pytest.importorskip("matplotlib")
+    import dpmodels as dp
+
+    made = runpy.run_path(str(Path(__file__).parents[3] / "docs" / "figures" / "make.py"))
+    kept = []
+    draw = dp.dp_ols
+    made["dp"].dp_ols = lambda *a, **k: kept.append(draw(*a, **k)) or kept[-1]
+    try:
+        made["two_parts"]()
+    finally:
+        made["dp"].dp_ols = draw
+    assert not inference.decided_by_bias(kept[0]._record.estimate).any()

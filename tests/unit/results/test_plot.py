@@ -72,8 +72,8 @@ def test_two_fits_share_axes():
     bounds = {"mdvis": (0, 80), "lncoins": (0, 5), "lpi": (0, 8)}
     one = dp.dp_ols("mdvis ~ lncoins + lpi", data, bounds=bounds, **call)
     two = dp.dp_ols("mdvis ~ idp + lncoins", data, bounds=bounds, **call)
-    one.plot(ax=ax)
-    two.plot(ax=ax)
+    one.plot(ax=ax, labels=None)
+    two.plot(ax=ax, labels=None)
     assert [t.get_text() for t in ax.get_yticklabels()] == ["lncoins", "lpi", "idp"]
     for fit, marks in zip((one, two), _marks(ax), strict=True):
         assert marks == pytest.approx(fit.params.drop("Intercept").to_dict())

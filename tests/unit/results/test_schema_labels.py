@@ -41,12 +41,13 @@ def test_labels_are_those_of_the_variables_of_a_term(fit):
 
 def test_they_appear_in_every_table_and_plot(fit):
     pytest.importorskip("matplotlib").use("Agg")
-    summary = str(fit.summary(labels=True))
-    assert "Age, years" in summary and "Sex: m:x" in summary
-    assert "Age, years" not in str(fit.summary())  # the names that calls take
-    text = str(dp.etable(fit, fit, labels="schema"))
-    assert "Age, years" in text and "Score (0-1)" in text
-    for axes in (fit.plot(labels="schema"), dp.coef_plot(fit, labels="schema")):
+    summary = str(fit.summary())
+    assert "Age, years" in summary and "Sex: m:x" in summary and "Reference:    Sex = f" in summary
+    assert "Age, years" not in str(fit.summary(labels=False))  # the names that calls take
+    text = str(dp.etable(fit, fit))
+    assert "Age, years" in text and "Score (0-1)" in text and "Reference levels: Sex = f" in text
+    assert "Age, years" not in str(dp.etable(fit, fit, labels=None))
+    for axes in (fit.plot(), dp.coef_plot(fit)):
         ticks = [t.get_text().replace("\n", " ") for t in axes.get_yticklabels()]
         assert "Age, years" in ticks and "Sex: m:x" in ticks
     assert "Years of age" in str(dp.etable(fit, labels={"age": "Years of age"}))

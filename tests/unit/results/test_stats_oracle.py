@@ -124,8 +124,9 @@ def test_poisson(noiseless, data):
     assert stats["deviance"] == pytest.approx(exact.deviance, rel=0.02)
     assert stats["null_deviance"] == pytest.approx(exact.null_deviance, rel=0.02)
     pearson = exact.pearson_chi2 / exact.df_resid
-    # squared scores are cut at 6 p: of overdispersed counts a part is beyond
-    assert 0.75 * pearson <= stats["dispersion"] <= 1.05 * pearson
+    # squared scores are cut at 6 p: of overdispersed counts a part is beyond, of which the bins of
+    # lengths tell the middles of half octaves
+    assert 0.75 * pearson <= stats["dispersion"] <= 1.1 * pearson
 
 
 def test_negative_binomial(noiseless, data):

@@ -9,21 +9,21 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.core.parallel import ParallelByCell
 from dpmodels.errors import NotPrivateWarning
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
-from dpmodels.scoring import cells
-from dpmodels.scoring.cells import CellPass, CellPasses, scoring_grid
 from dpmodels.scoring.coordinates import public_coordinates
 from dpmodels.scoring.models import plain
 from dpmodels.scoring.pass_plan import plan_pass
-from dpmodels.scoring.passes import Centre, Passes, ScorePass
-from dpmodels.scoring.rules import BINS, LINEAR, TAME, WIDE_LEAST_SQUARES
+from dpmodels.scoring.passes import Centre
+from dpmodels.scoring.rules import LINEAR, TAME, WIDE_LEAST_SQUARES
 from dpmodels.sources.rows import Coins, Rows
 from dpmodels.sources.summed import summed
 from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import Threads, as_source
 from dpmodels.variables import Binary, Count, Levels, Real
+from tests.one_pass import ByCell, ScorePass
 
 N = 12_000
 SCHEMA = Schema(
@@ -70,8 +70,7 @@ def both(design, k=2, relation="replace", evaluate=plain, weighted=False, policy
     aside = design.auxiliary_place
     one = ScorePass(plan, Centre(co.unit, co.W0, 0.2 * rng.normal(size=r), W, 0.3, evaluate,
                                  offset=aside("offset"), weights=aside("weights")))  # fmt: skip
-    grid = scoring_grid(design)
-    return Passes((one,)), CellPasses((CellPass(one, grid),), grid)
+    return one, ByCell(one, design.grid)
 
 
 def tossed(seed=5):
@@ -82,8 +81,10 @@ def tossed(seed=5):
 def sums(design, job, table=None, **chosen):
     table = frame() if table is None else table
     rows = Rows(as_source(table), len(table))
-    found = job.over(rows.blocks_for(job, design, **chosen), tossed())
-    return (job.pass_sums(found) if isinstance(job, CellPasses) else found.sums)[0]
+    if isinstance(job, ByCell):
+        blocks = rows.blocks_for(job, design, **chosen)
+        return job.pass_sums(job.over(blocks, tossed()))
+    return job.sums(rows.blocks(design, **chosen), tossed())
 
 
 def same(a, b):
@@ -125,15 +126,12 @@ def test_weighted_rows_have_the_sums_of_the_dense_pass(options, evaluate):
 
 @pytest.mark.parametrize("weights", [{}, {"weights": "w"}])
 def test_many_columns_by_cell_have_the_sums_of_the_dense_pass(weights):
-    """Weights by leverage, lengths by sign and what lies beyond the clip: up to roundings."""
+    """Weights by leverage and two clips: up to roundings."""
     design = build_design("y ~ g * k", SCHEMA, aside=True, **weights)
     jobs = both(design, weighted=bool(weights), policy=WIDE_LEAST_SQUARES, n=60_000)
     dense, by_cell = (sums(design, job) for job in jobs)
-    # by cell the first bin holds short scores of both signs: they are added after the noise
-    first, other = dense.bins[0] + dense.bins[BINS], by_cell.bins[0] + by_cell.bins[BINS]
-    assert first == other and dense.bins[1:BINS] == by_cell.bins[1:BINS]
-    assert dense.bins[BINS + 1 :] == by_cell.bins[BINS + 1 :]
-    names = {"information": 1.0, "meat": 1.0, "ordinary": 1.0, "far": 2.0**-20}
+    assert dense.bins == by_cell.bins
+    names = {"information": 1.0, "meat": 1.0, "ordinary": 1.0}
     names["score"] = 2.0**-20 if weights else 1.0
     for name, unit in names.items():
         one = np.asarray(getattr(dense, name), dtype=float)
@@ -143,8 +141,8 @@ def test_many_columns_by_cell_have_the_sums_of_the_dense_pass(weights):
 
 
 def test_a_design_with_a_number_among_its_predictors_stays_dense():
-    assert scoring_grid(build_design("y ~ g + w", SCHEMA)) is None
-    assert scoring_grid(build_design("y ~ w", SCHEMA)) is None
+    assert build_design("y ~ g + w", SCHEMA).grid_of_factors is None
+    assert build_design("y ~ w", SCHEMA).grid_of_factors is None
 
 
 def test_tasks_and_parts_give_the_same_sums():
@@ -153,7 +151,7 @@ def test_tasks_and_parts_give_the_same_sums():
         _, job = both(design, **options)
 
         def read(executor=None, job=job):
-            return job.pass_sums(summed(Rows(as_source(table), N, executor=executor), design, job))[0]
+            return job.pass_sums(summed(Rows(as_source(table), N, executor=executor), design, job))
 
         plainly = read()
         for other in (read(Threads(2, WINDOW)),):
@@ -164,9 +162,9 @@ def test_tasks_and_parts_give_the_same_sums():
             again.over(Rows(as_source(part), len(part)).blocks_for(again, design))
             for part in (table[9_000:], table[:9_000])
         ]
-        (added,) = again.pass_sums(halves[0] + halves[1])
+        added = again.pass_sums(halves[0] + halves[1])
         assert same(added.information, plainly.information) and same(added.score, plainly.score)
-        assert "confidential" in repr(halves[0].sums[0])
+        assert "confidential" in repr(halves[0])
 
 
 HUBER = functools.partial(dp.dp_mest, "huber")
@@ -189,9 +187,9 @@ def test_a_fit_by_cell_is_the_dense_fit(name, monkeypatch):
     """With next to no noise: the passes, their start and its working response are the same."""
     verb, formula, options, close = FITS[name]
     read = []
-    counted = cells.CellPasses.over
+    pass_sums = ParallelByCell.pass_sums
     monkeypatch.setattr(
-        cells.CellPasses, "over", lambda self, *a: read.append(1) or counted(self, *a)
+        ParallelByCell, "pass_sums", lambda self, *a: read.append(1) or pass_sums(self, *a)
     )
 
     def fit():
@@ -200,7 +198,7 @@ def test_a_fit_by_cell_is_the_dense_fit(name, monkeypatch):
 
     by_cell, passes = fit(), len(read)
     assert passes >= 2
-    for name in ("grid", "grid_of_images"):
+    for name in ("grid", "grid_of_factors", "grid_of_images"):
         monkeypatch.setattr(f"dpmodels.formula.design.Design.{name}", property(lambda _: None))
     dense = fit()
     assert len(read) == passes

@@ -58,11 +58,11 @@ def test_another_basis_only_rotates(one, other):
     assert u @ u.T == pytest.approx(v @ v.T, abs=1e-5)
 
 
-def test_aliased_columns_share_directions_and_are_named():
+def test_a_column_that_is_a_combination_of_those_before_it_is_left_out():
     schema = dp.Schema(x=dp.Real(0, 1), y=dp.Real(0, 1))
     co = public_coordinates(build_design("y ~ x + I(2 * x)", schema))
     assert co.rank == 2
-    assert co.identified.tolist() == [True, False, False]
+    assert co.identified.tolist() == [True, True, False]
 
 
 def test_bought_ranges_stand_for_themselves():

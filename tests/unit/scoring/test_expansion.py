@@ -1,6 +1,7 @@
 """What a pass by person reads and how it reports: coordinates, missing cells, the upper tail."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from dpmodels.scoring.clip import (
     chosen_clip,
     clear_bins,
     mean_square,
-    overflow,
+    missed_squares,
+    seen_bins,
     tail_curve,
 )
 from dpmodels.scoring.coordinates import in_order, public_coordinates
@@ -21,8 +23,8 @@ from dpmodels.scoring.intervals import _missing_step
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import Beginning, LeastSquares, Quantile, State
 from dpmodels.scoring.pass_plan import forecast, needed
-from dpmodels.scoring.passes import Centre, affine_of, counted_lengths
-from dpmodels.scoring.rules import BINS, CELLS, OCTAVE_ZERO, OCTAVES, OF_UNITS
+from dpmodels.scoring.passes import Centre, affine_of
+from dpmodels.scoring.rules import AT_CLIP, BINS, CELLS, OCTAVE_ZERO, OCTAVES, OF_UNITS
 from dpmodels.scoring.unit_passes import Regression, RegressionRows, UnitsJob, octaves
 from dpmodels.scoring.unit_scales import Number, Spread, recentred, scales_of
 from dpmodels.scoring.units import unit_pass
@@ -181,30 +183,24 @@ def test_a_forecast_says_what_would_do():
     assert p == 0 or forecast(0.2367, 1000, p, 0.73) <= OF_UNITS.low_noise < forecast(0.2367, 1000, p + 1, 0.73)
 
 
-def relative(seed, tail):
-    """20 000 lengths over C: of three normals, or with a power law's tail."""
-    rng = np.random.default_rng(seed)
-    size = np.linalg.norm(rng.normal(size=(20_000, 3)), axis=1) / 3.5
-    return size * np.sqrt(tail / rng.chisquare(tail, size.shape)) if tail else size
+def test_bins_that_noise_hides_do_not_count():
+    """A bin of two noise sds, and two neighbours that have 2 sqrt 2 together."""
+    bins = np.array([0.0, 39.0, 0.0, 41.0, 0.0, 30.0, 30.0, -9.0])
+    assert seen_bins(bins, 20.0).tolist() == [0, 0, 0, 41, 0, 30, 30, 0]
+    assert not seen_bins(np.zeros(BINS), 20.0).any() and not seen_bins(np.full(BINS, -50.0), 20.0).any()
 
 
-@pytest.mark.parametrize(("tail", "low", "high"), [(0, 0.0, 6.0), (6, 0.5, 2.0), (3, 0.5, 1.6)])
-def test_the_overflow_is_read_off_the_released_histogram(tail, low, high):
-    """Seeds fixed; noise of 20 people a bin. Light tails are overstated, heavy ones met."""
-    size = relative(4, tail)
-    true = float(np.maximum(size - 1.0, 0.0).sum())
-    rng = np.random.default_rng(5)
-    bins = counted_lengths(size)
-    found = np.mean([overflow(bins + rng.normal(0, 20.0, BINS), 20.0).total for _ in range(20)])
-    assert low * true <= found <= high * true + 30.0, (found, true)
-
-
-def test_an_empty_or_negative_histogram_has_a_finite_overflow():
-    for bins in (np.zeros(BINS), np.full(BINS, -50.0)):
-        found = overflow(bins, 20.0)
-        assert (found.total, found.error, found.squares) == (0.0, 0.0, 0.0)
-    found = overflow(np.full(BINS, 1e9), 1e-3)
-    assert np.isfinite([found.total, found.error]).all()
+def test_squares_beyond_the_meat_are_those_of_the_bins():
+    """theory 4: ``sum (|s|^2/C^2 - R_J^2/C^2)+`` at the middles of half octaves, over the rows."""
+    bins = np.zeros(BINS)
+    bins[AT_CLIP + 2] = 100.0
+    plan = SimpleNamespace(
+        whole=False, meat=1.5, clip=1.0, rows=1000, noise=SimpleNamespace(count=5.0)
+    )
+    found = missed_squares(SimpleNamespace(bins=bins), plan)
+    assert found == pytest.approx(0.1 * (2.0**2.5 - 1.5**2), rel=1e-12)
+    plan.whole = True
+    assert missed_squares(SimpleNamespace(bins=bins), plan) == 0.0
 
 
 def test_what_clipping_leaves_of_a_step_is_taken_without_what_noise_would_bring():

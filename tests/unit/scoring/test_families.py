@@ -8,6 +8,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.families import FAMILIES, LINKS, family_of, link_of
+from tests.one_pass import added
 
 BOUNDS = {
     "x": (-1, 1), "z": (0, 2), "t": (0.5, 3), "w": (0, 2), "c": (0, 40), "ct": (0, 90),
@@ -94,7 +95,7 @@ def test_the_score_of_a_quantile_vanishes_at_quantreg(tau):
 @pytest.fixture
 def every_row(monkeypatch):
     """All passes read all rows, whatever the budget: what is left is the method's own error."""
-    monkeypatch.setattr("dpmodels.scoring.rows.pilot_share", lambda x: 1)
+    monkeypatch.setattr("dpmodels.scoring.rows.pilot_share", lambda x, n: 1)
 
 
 def robust(X, psi, omega):
@@ -255,10 +256,10 @@ def test_the_start_of_a_quantile_is_shifted_and_the_kernel_in_units_of_the_densi
 def test_curvature_adds_to_the_bound_of_the_bias():
     from dataclasses import replace
 
-    from dpmodels.after.inference import Allowance, Tail
+    from dpmodels.after.inference import Allowance
 
     one, step = np.eye(1), np.array([0.5])
-    plain = Allowance("rows", True, one, one, one, 0.0, 0.0, step, 1.0, 0.1, Tail(), 1.0)
+    plain = Allowance(True, one, one, one, 0.0, step, 1.0, 0.1, None, 1.0)
     bent = replace(plain, bend=0.2, every=0.05)
     row = np.array([[3.0]])
     assert bent.bias(row) - plain.bias(row) == pytest.approx([0.2 * 1.5 + 0.05 * 3.0])
@@ -369,10 +370,12 @@ def test_fit_statistics_are_those_of_statsmodels(noiseless, quiet, every_row, na
 
 def test_three_numbers_of_a_row_stay_in_the_unit_box():
     """Hence the L2 sensitivity sqrt 3, under either relation, of the weighted count with them."""
+    from dpmodels.core.release import Release
+    from dpmodels.core.sets import Counted
     from dpmodels.proof.prove import sensitivity
     from dpmodels.proof.sets import STEPS, Box
     from dpmodels.proof.statistics import Sum
-    from dpmodels.scoring.cells import Deviance, _in_steps
+    from dpmodels.scoring.deviance import Deviance
     from dpmodels.scoring.passes import Centre
     from dpmodels.scoring.rules import COUNT_WEIGHT
     from dpmodels.sums.rowmap import UnitScale
@@ -389,14 +392,15 @@ def test_three_numbers_of_a_row_stay_in_the_unit_box():
         one = Deviance.of(family, LINKS[link], 0.0, 2.0, centre, (0.0, 20.0))
         block = rng.normal(size=(3, 500)) * 10.0 ** rng.uniform(-2, 4, 500)
         block[-1] = rng.choice([0, 1, 3, 20, 1e6, -1, 0.5, np.nan, np.inf], 500)
-        affine = (np.array([[0, 0, 0], [1.0, 1.0, 0.0]]), None)
-        with np.errstate(all="ignore"):
-            t, whole = one.rows_and_which(block, affine)
-        assert t.min() >= 0 and t.max() <= 1 and np.isfinite(t).all()
-        assert not t[:, ~family.valid(block[-1])].any() and not whole[np.isnan(block[-1])].any()
-        corners = np.array(np.meshgrid(*[[0.0, 1.0]] * 3)).reshape(3, -1)
-        t, whole = np.hstack([t, corners]), np.append(whole, np.ones(8, dtype=bool))
-        rows = np.hstack([_in_steps(t, whole), np.zeros((4, 1))]) * [[COUNT_WEIGHT], [1], [1], [1]]
+        into = Counted(3, COUNT_WEIGHT)
+        release = Release("", into, one.row_of(), None)
+        alone = [added(release, [block[:, [j]].copy()]) for j in range(500)]
+        rows = np.array(alone, dtype=float).T
+        assert np.abs(rows[1:]).max() <= STEPS / 2 and set(rows[0]) == {0.0, STEPS}
+        assert not rows[:, ~family.valid(block[-1])].any()
+        corners = np.array(np.meshgrid(*[[-9.0, 9.0]] * 3)).reshape(3, -1)
+        rows = np.hstack([rows, *(added(Release("", into, lambda z: z, None), [c[:, None]]).astype(float)[:, None] for c in corners.T), np.zeros((4, 1))])
+        rows *= [[COUNT_WEIGHT], [1], [1], [1]]
         gaps = np.linalg.norm(rows[:, :, None] - rows[:, None, -20:], axis=0)
         assert gaps.max() == pytest.approx(most * STEPS) and gaps.max() <= most * STEPS + 1e-6
 

@@ -159,9 +159,9 @@ def test_a_direction_that_is_not_determined_is_named(quiet):
 
 def test_aliased_coefficients_have_no_error(quiet):
     fit = dp.dp_ols("y ~ a + I(2 * a) + b", uneven(5000), seed=1, **CALL)
-    assert fit.bse.isna().tolist() == [False, True, True, False]
-    assert any("a linear combination of other columns: a, I(2 * a)" in note for note in fit.notes)
-    assert fit.conf_int().isna().all(axis=1).tolist() == [False, True, True, False]
+    assert fit.bse.isna().tolist() == [False, False, True, False]
+    assert any("a linear combination of other columns: I(2 * a)" in note for note in fit.notes)
+    assert fit.conf_int().isna().all(axis=1).tolist() == [False, False, True, False]
 
 
 def test_prediction_intervals_allow_for_the_bias(quiet):
@@ -193,7 +193,10 @@ def test_part_of_a_large_table_guides_the_last_pass(quiet, public_order):
 
 
 def test_planned_errors_are_those_of_a_fit(quiet):
-    """Columns and residuals that spread as a plan assumes: sd a quarter of the range."""
+    """Columns and residuals that spread as a plan assumes: sd a quarter of the range.
+
+    What clips took is estimated, with an error that varies by a quarter from fit to fit.
+    """
     rng = np.random.default_rng(0)
     n = 30_000
     a, b = rng.uniform(-1, 1, size=(2, n)) * np.sqrt(0.75)
@@ -203,7 +206,7 @@ def test_planned_errors_are_those_of_a_fit(quiet):
     plan = dp.plan("y ~ a + b", fit.design.schema, n=n, eps=1, delta=1e-6)
     expected = np.array([plan.expected_se[k] for k in fit.params.index])
     ratio = fit.bse_privacy.to_numpy() / expected
-    assert (ratio > 0.7).all() and (ratio < 1.4).all()
+    assert (ratio > 0.7).all() and (ratio < 1.6).all()
 
 
 def test_where_noise_rules_intervals_are_wide_and_cover(quiet):

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.after.inference import Allowance, Tail
-from dpmodels.privacy.mechanisms import Gaussian
-from dpmodels.scoring.clip import long_scores, overflow, tail_of
+from dpmodels.after.inference import Allowance
+from dpmodels.after.moments import posterior
+from dpmodels.core.parallel import Released
+from dpmodels.scoring.clip import missed_squares
 from dpmodels.scoring.intervals import _conservative, infer
 from dpmodels.scoring.models import LeastSquares, State, kept_apart
 from dpmodels.scoring.pass_plan import columns_noise, passes_of, plan_pass, policy_of
-from dpmodels.scoring.passes import PassSums, Released, ask_pass
 from dpmodels.scoring.rules import (
     AT_CLIP,
     BINS,
@@ -28,10 +28,11 @@ from dpmodels.scoring.rules import (
     MEANS,
     STRONG_COLUMNS,
     TAME,
+    UNITS_POLICY,
     WIDE_LEAST_SQUARES,
 )
-from dpmodels.scoring.step import newton_step, scores_of
-from dpmodels.sums.ask import Ask, Kept
+from dpmodels.scoring.step import newton_step
+from dpmodels.scoring.taken import taken
 
 N = 4000
 
@@ -116,8 +117,8 @@ def test_the_last_step_is_damped_by_what_its_noise_explains():
     score[0] = 0.1 * math.sqrt(8) * much.noise.score
     step = newton_step(Released(np.eye(8) * N, score), much, flat(8), LeastSquares())
     assert step.d[0] == pytest.approx(0.5 * score[0] / N, rel=1e-3)
-    tame = newton_step(Released(np.eye(8) * N, score), last_pass(policy=TAME), flat(8), LeastSquares())
-    assert tame.d[0] == pytest.approx(score[0] / N, rel=1e-9)
+    early = newton_step(Released(np.eye(8) * N, score), replace(one, last=False), flat(8), LeastSquares())
+    assert early.d[0] == pytest.approx(score[0] / N, rel=1e-9)
 
 
 def test_eigenvalues_of_a_shrunk_information_are_lowered_to_second_order():
@@ -134,99 +135,32 @@ def test_eigenvalues_of_a_shrunk_information_are_lowered_to_second_order():
     assert _conservative(values, step, one)[0] == pytest.approx(min(0.2, 0.25 - 0.005 * (1 / 0.25 + np.sum(1 / v))))
 
 
-def tail(p=8, policy=WIDE_LEAST_SQUARES, **more):
+def tail(p=8, policy=WIDE_LEAST_SQUARES):
     one = last_pass(p, policy)
     bins = np.zeros(BINS)
     bins[AT_CLIP - 4 : AT_CLIP + 3] = 800, 600, 400, 250, 120, 60, 20
-    signed = np.zeros(BINS)
-    signed[AT_CLIP - 1 :] = 0.5 * bins[AT_CLIP - 1 :]
-    out = Released(np.eye(p) * N, np.zeros(p), meat=np.eye(p) * N, ordinary=np.eye(p) * N, bins=bins)
-    return one, replace(out, signed=signed, **more)
+    return one, Released(
+        np.eye(p) * N, np.zeros(p), meat=np.eye(p) * N, ordinary=np.eye(p) * N, bins=bins
+    )
 
 
-def test_the_tail_of_a_signed_histogram():
-    """Sums of two bins have root two the noise; what is beyond .71 C is half of one sign."""
-    one, released = tail()
-    assert one.count == pytest.approx(math.sqrt(2.0) * one.noise.count)
-    found = tail_of(released, one)
-    bins = released.bins
-    over = overflow(bins, one.count, one.meat / one.clip, apart=True)
-    assert found.total == pytest.approx(one.clip * over.total / N)
-    assert found.error == pytest.approx(one.clip * over.error / N)
-    assert found.squares == pytest.approx(over.squares / N)
-    k = BINS - AT_CLIP + 1
-    net = 0.5 * bins[AT_CLIP - 1 :].sum() + one.count * math.sqrt(k)
-    even = 0.75 * min(1.0, 400.0 / (0.3 * N))  # of what has none, where mu n is small
-    assert found.one_sided == pytest.approx(even + min(1.0, net / bins[AT_CLIP - 1 :].sum()))
-    assert tail_of(released, replace(one, whole=True)) == Tail()
-
-
-def allowance(one, tail, few, r):
-    H, L = np.eye(r), (1.0 - few) * np.eye(r)
-    kind = "signed" if one.policy.signed else "plain" if one.unimodal else "rows"
-    return Allowance(kind, not one.whole, H, H, L, 0.0, 0.0, np.zeros(r), 1.0, 0.0, tail, 4.0)
-
-
-@pytest.mark.parametrize("few", [0.0, 0.4])
-def test_what_clipping_may_have_moved(few):
-    """theory 4: parts of the overflow that may point one way, by manner."""
+def test_nothing_that_rows_lose_is_guessed():
+    """Rows that are weighed lose nothing; of the others two clips tell what they lost."""
     r, row = 8, np.eye(8)[:1]
-    found = Tail(near=0.01, total=0.02, error=0.005, one_sided=0.5)
-    one = last_pass(r)
-    part = min(0.8, 0.4 * 0.5 / math.sqrt(8) + few)
-    wanted = max(part * 0.025, 0.8 * 2.5 / 8 * 0.01)
-    assert allowance(one, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
-    means = last_pass(r, FEW)
-    part = min(min(0.45, 0.9 / math.sqrt(8)) + few, 1.0)
-    wanted = max(part * (0.02 + few * 0.005), 0.8 * 0.01)
-    assert allowance(means, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
-    rare = replace(means, unimodal=True)
-    wanted = part * (0.02 + few * 0.005)
-    assert allowance(rare, found, few, r).bias(row) == pytest.approx([wanted], rel=1e-9)
-    assert not allowance(replace(one, whole=True), found, few, r).bias(row).any()
-
-
-def test_even_tails_count_in_part_where_mu_n_is_small():
-    """theory 4: all of .75 up to 400, in proportion to 1 / (mu n) beyond, without a step."""
-    released = replace(tail()[1], signed=np.zeros(BINS))
-    found = [
-        tail_of(released, replace(last_pass(), strength=s)).one_sided
-        for s in (200.0, 400.0, 401.0, 4e3, 4e9)
-    ]
-    assert np.array(found) - found[-1] == pytest.approx([0.75, 0.75, 0.7481, 0.075, 0.0], abs=1e-4)
-
-
-def test_even_tails_move_nothing_and_one_sided_ones_continuously():
-    """theory 4: short tails leave the least allowance, even ones t, one-sided ones most."""
-    r, row, n = 8, np.eye(8)[:1], 50_000
-    one = last_pass(r, n=n, mu=1.0)
-    sd = one.noise.score / n
-
-    def bias(long, sided):
-        bins = np.zeros(BINS)
-        bins[: AT_CLIP - 3] = n / (AT_CLIP - 3)
-        bins[AT_CLIP - 3 :] = long * n * 0.8 ** np.arange(BINS - AT_CLIP + 3)
-        released = Released(
-            np.eye(r) * n, np.zeros(r), meat=np.eye(r) * n, ordinary=np.eye(r) * n, bins=bins,
-            signed=sided * bins,
-        )
-        found = allowance(one, tail_of(released, one), 0.0, r)
-        return float(replace(found, score=sd).bias(row)[0])
-
-    least = bias(0.0, 0.0)
-    assert least == pytest.approx(0.35 * sd)
-    assert bias(0.1, 0.0) < 0.5 * bias(0.1, 1.0)
-    for grid in ([(x, 0.5) for x in np.linspace(0, 0.1, 201)],
-                 [(0.1, x) for x in np.linspace(0, 1, 201)]):  # fmt: skip
-        found = np.array([bias(*at) for at in grid])
-        assert (np.diff(found) >= -1e-3 * found[-1]).all()  # no step, and no more tail for less
-        assert np.abs(np.diff(found)).max() < 0.02 * found[-1]
+    H = np.eye(r)
+    allowed = Allowance(True, H, H, 0.6 * H, 0.0, np.zeros(r), 1.0, 0.0, None, 4.0)
+    assert not allowed.bias(row).any()
+    moved = replace(allowed, moved=np.array([0.3 * H[0], -0.2 * H[0]]), far=0.1)
+    assert moved.bias(row) == pytest.approx([0.3 + 0.2 + 0.1], rel=1e-9)
+    noisy = replace(moved, score=0.2)  # (.5 + 4 l) sds, l = .4, at most 2 of them
+    assert noisy.bias(row) == pytest.approx([max(2.0 * 0.2, 0.5) + 0.1], rel=1e-9)
+    assert replace(noisy, clipped=False, moved=np.zeros((2, r)), far=0.0).bias(row) == [0.0]
 
 
 def test_the_meat_gets_what_lies_beyond_its_radius_and_what_the_model_asks():
     one, released = tail(4)
     step = newton_step(released, one, flat(4), LeastSquares())
-    missed = tail_of(released, one).squares * one.clip**2 / 4
+    missed = missed_squares(released, one) * one.clip**2 / 4
 
     def meat(score):
         return infer(released, one, flat(4), step, score, free=1.0).meat
@@ -243,62 +177,78 @@ def test_the_meat_gets_what_lies_beyond_its_radius_and_what_the_model_asks():
     assert found == pytest.approx(7.0 * H, rel=1e-6)
 
 
-def far_pass(p=4, relation="replace", n=40_000):
-    return plan_pass(LINEAR, 2, 0.3, n, p, relation, meat=True, tail=n, policy=LEAST_SQUARES)
+def test_the_last_pass_of_least_squares_has_two_clips():
+    """C is .7071 of the rule's, the ledger the same; a response that is weighed has one clip."""
+    one = last_pass(4, LEAST_SQUARES)
+    assert one.two_clips and one.blocks == 2 and last_pass().blocks == 3
+    assert not plan_pass(
+        LINEAR, 1, 0.3, N, 4, "replace", meat=True, tail=N, policy=LEAST_SQUARES
+    ).two_clips
+    shorter = one.suited(0.0, LeastSquares(), one)
+    assert shorter.clip == pytest.approx(0.7071 * one.clip)
+    assert shorter.noise.score / shorter.clip == pytest.approx(one.noise.score / one.clip)
+    assert not replace(one, uncut=True).two_clips and last_pass(4, UNITS_POLICY).blocks == 1
+    early = plan_pass(LINEAR, 1, 0.3, N, 4, "replace", meat=True, tail=N, policy=FEW)
+    assert early.blocks == 3  # where early passes decide how far the last one is
 
 
-def test_far_scores_are_heard_above_their_noise():
-    """The part 1 - chi2_.99 sd^2/|E|^2 of long scores goes into the step, and its noise."""
-    from scipy.stats import chi2
-
-    one = far_pass()
-    sd = one.noise.far
-    assert sd == pytest.approx(2.0 / one.mu_far)
-    for size in (1.0, 20.0):
-        E = np.array([size * sd, 0.0, 0.0, 0.0])
-        released = Released(np.eye(4) * one.rows, np.zeros(4), far=E, bins=np.zeros(BINS))
-        part = max(0.0, 1.0 - chi2.ppf(0.99, 4) / size**2)
-        part *= 0.25 * one.clip  # of an empty histogram the least length beyond C
-        found, sd_of_sum = scores_of(released, one)
-        assert found == pytest.approx(part * E, rel=1e-9)
-        noise = math.hypot(one.noise.score, part * sd)
-        assert sd_of_sum == pytest.approx(noise, rel=1e-9)
-        step = newton_step(released, one, flat(4), LeastSquares())
-        # half of what noise explains of a last step is lost
-        plain = part * E / one.rows
-        by_noise = min(4.0 * (sd_of_sum / one.rows) ** 2 / max(plain @ plain, 1e-300), 1.0)
-        assert step.d == pytest.approx((1.0 - 0.5 * by_noise) * plain, rel=1e-9)
-        whole = replace(
-            released, meat=np.eye(4) * one.rows, ordinary=np.eye(4) * one.rows, bins=np.zeros(BINS)
-        )
-        found = infer(whole, one, flat(4), step, LeastSquares(), free=1.0)
-        B = found.inverse
-        H = step.nu**2 / 2.0 * (step.d @ step.d * np.eye(4) + np.outer(step.d, step.d))
-        expected = B @ ((noise / one.rows) ** 2 * np.eye(4) + H) @ B
-        assert found.privacy == pytest.approx(expected, rel=1e-9)
-    assert far_pass(n=20_000).mu_far == 0.0  # mu n = 6000
-    assert last_pass(4, FEW, 40_000).mu_far == 0.0
+def test_without_noise_what_the_clips_took_is_given_back():
+    """D clear of noise counts whole: ``U + 2 C D + C D'/2``, and what lies beyond is allowed for."""
+    one, r = replace(last_pass(4), noise=replace(last_pass(4).noise, score=1e-6, count=1e-6)), 4
+    D, D_long, U = np.array([30.0, 0, -5.0, 1.0]), np.array([0, 7.0, 0, 0]), np.arange(4.0)
+    bins = np.zeros(BINS)
+    bins[AT_CLIP + 4] = 10.0  # lengths about 2^2.25 C
+    released = Released(np.eye(r), U, bins=bins, taken=np.array([D, D_long]))
+    state = replace(flat(r), constant=np.eye(r)[0])
+    found = taken(released, one, state, np.eye(r))
+    assert found.score == pytest.approx(U + one.clip * (2.0 * D + 0.5 * D_long), rel=5e-3)
+    assert found.moved == pytest.approx(one.clip * np.array([1.5 * D, D_long]), rel=5e-3)
+    # beyond 2 C, less .4 times what the bin has up to 2 C
+    assert found.far == pytest.approx(0.25 * one.clip * 10.0 * (2.0**2.25 - 2.0 - 0.4), rel=1e-4)
+    whole = taken(released, replace(one, whole=True), state, np.eye(r))  # nothing was cut
+    assert whole.score == pytest.approx(U + 0.5 * one.clip * D_long, rel=5e-3) and whole.far == 0.0
+    assert taken(replace(released, taken=None), one, state, np.eye(r)) is None
 
 
-def test_long_scores_of_one_group_are_counted_along_its_row():
-    one = far_pass()
-    groups = np.array([[1.0, 2.0, 0.0, 0.0], [1.0, 0.0, 3.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
-    ahead = groups[1] / np.linalg.norm(groups[1])
-    for many in (1.0, 3.0):  # noise explains one sd, and not three along one of three groups
-        E = many * one.noise.far * ahead
-        released = Released(np.eye(4), np.zeros(4), far=E, bins=np.zeros(BINS))
-        long = long_scores(released, one)
-        assert long.part == 0.0
-        moved, allowed, seen = long.of_groups(groups)
-        counts = moved / long.clip
-        assert counts[1] == pytest.approx(E) and counts[2] == pytest.approx(np.zeros(4))
-        assert seen.tolist() == [False, many > 2.0, False]
-        above = max(many - 2.0, 0.0) * one.noise.far  # two noise sds do not count
-        assert allowed[1] == pytest.approx(0.5 * one.clip * above * ahead)
-    whole = replace(long, towards=100.0 * E)  # nearly all of it counts as missing
-    left, _, seen = whole.of_groups(groups)
-    left = left / whole.clip
-    assert np.linalg.norm(left[1]) < 0.01 * np.linalg.norm(whole.towards) and not seen.any()
+def test_the_posterior_of_what_was_taken():
+    """Noise alone is mostly taken out; what is clear stays. By quadrature over v."""
+    from scipy.integrate import quad
+
+    for k, square in ((1, 0.5), (6, 3.0), (6, 400.0)):
+        x = np.zeros(k)
+        x[0] = math.sqrt(square)
+
+        def weight(v, k=k, square=square):
+            return v ** (k / 2) * math.exp(-v * square / 2)
+
+        total = quad(weight, 0, 1)[0]
+        v = quad(lambda v, w=weight: v * w(v), 0, 1)[0] / total
+        v2 = quad(lambda v, w=weight: v * v * w(v), 0, 1)[0] / total
+        mean, cov = posterior(x, 1.0, 1e9)
+        assert mean[0] == pytest.approx((1 - v) * x[0], rel=1e-3)
+        assert cov[-1, -1] == pytest.approx(1 - v + (v2 - v * v) * square * (k == 1), rel=1e-3)
+    noise = np.random.default_rng(3).normal(size=30)
+    assert np.linalg.norm(posterior(noise, 1.0, 1e9)[0]) < 0.25 * np.linalg.norm(noise)
+    hopeless = posterior(100.0 * noise, 100.0, 10.0)[1]  # noise ten times what can be
+    assert np.diag(hopeless).max() < 0.01 * 100.0**2 * 1.5
+    apart = np.eye(30)[:, :1]  # a direction by itself is not shrunk with the rest
+    noise[0] = 8.0
+    assert posterior(noise, 1.0, 1e9, apart)[0][0] > 7.5 > 6.5 > posterior(noise, 1.0, 1e9)[0][0]
+
+
+def test_the_allowance_where_two_clips_tell_what_was_taken():
+    """``max((.5 + c l) noise, moved) + far``, along each combination."""
+    r, H = 3, np.diag([1.0, 2.0, 4.0])
+    inverse = np.linalg.inv(H)
+    rule = Allowance(
+        True, inverse, H, 0.9 * H, 0.0, np.zeros(r), 0.25, 0.01, None, 4.0,
+        moved=np.array([[0.3, 0.0, 0.001], [0.0, 0.2, 0.0]]), far=0.02,
+    )  # fmt: skip
+    length = 0.5 * np.diag(inverse)
+    least = (0.5 + 4.0 * 0.1) * 0.01
+    wanted = length * (np.array([0.3, 0.2, least]) + 0.02)
+    assert rule.bias(np.eye(r)) == pytest.approx(wanted)
+    assert not rule.frozen().moved.flags.writeable
 
 
 @pytest.mark.slow
@@ -326,26 +276,3 @@ def test_a_tail_in_one_level_is_covered_or_marked(share, least):
         low, high = fit.conf_int().loc["C(g)[T.l7]"]
         held += bool(np.isnan(fit.pvalues["C(g)[T.l7]"]) or low <= exact <= high)
     assert held >= least
-
-
-class Noiseless:
-    """A run that draws nothing."""
-
-    noise = None
-
-    def mechanism(self, name):
-        return Gaussian(1.0)
-
-    def gaussian(self, name, value, sensitivity, *, weights=1.0, unit=1.0):
-        return np.asarray(value, dtype=float) * unit
-
-
-def test_a_signed_histogram_is_the_sum_of_both_signs_and_their_difference():
-    plan = last_pass(2, n=60_000)
-    zero, none = np.zeros((2, 2), dtype=object), np.array([0, 0], dtype=object)
-    bins, far = tuple(range(100, 100 + 2 * BINS)), np.array([2**20, 0], dtype=object)
-    sums = PassSums(zero, none, zero, zero, 0, bins, far=far)
-    out = ask_pass(Ask(sums, Noiseless()), plan, Kept(), lambda kept: kept, "2", 2)
-    up, down = np.array(bins[:BINS]), np.array(bins[BINS:])
-    assert out.bins == pytest.approx(up + down) and out.signed == pytest.approx(up - down)
-    assert out.far == pytest.approx([1.0, 0.0])

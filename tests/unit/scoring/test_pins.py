@@ -7,21 +7,23 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
+from dpmodels.core.parallel import Released
 from dpmodels.formula.schema import Schema
 from dpmodels.privacy.run import Run
 from dpmodels.proof.prove import MOST_COLUMNS, joint_sensitivity
-from dpmodels.scoring import rows as engine
-from dpmodels.scoring.clip import overflow, tail_weight
+from dpmodels.scoring import program as engine
+from dpmodels.scoring.clip import missed_squares
 from dpmodels.scoring.intervals import infer
 from dpmodels.scoring.models import Information, LeastSquares, Start, State
 from dpmodels.scoring.pass_plan import Pilot
-from dpmodels.scoring.passes import Centre, Released, ScorePass
+from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rows import plan_scoring
-from dpmodels.scoring.rules import AT_CLIP, BINS, LINEAR
+from dpmodels.scoring.rules import AT_CLIP, BINS, LINEAR, TAME
 from dpmodels.scoring.step import newton_step
 from dpmodels.sums.ask import ALL, Ask
 from dpmodels.sums.rowmap import UnitScale
 from dpmodels.variables import Real
+from tests.one_pass import ScorePass
 
 XY = Schema(a=Real(-1, 1), b=Real(-1, 1), y=Real(-1, 1))
 
@@ -88,20 +90,15 @@ def passes(meat=True):
 @pytest.mark.parametrize("n", [3000, 5000])
 def test_shares_of_mu(n):
     """mu^2 of the passes .15, .20, .65; within them what the note says, rounded up never.
-
-    At mu n = 10 000 the long scores get .15 of the last pass, and the others the rest.
-    """
+"""
     plan = plan_scoring(LINEAR, 2.0, n, 2, "replace")
     squares = [plan.start**2]
     for one in plan.passes:
-        parts = (one.mu_joint, one.mu_scale, one.mu_histogram, one.mu_far)
+        parts = (one.mu_joint, one.mu_scale, one.mu_histogram)
         squares.append(sum(part**2 for part in parts))
     assert np.array(squares) / 4.0 == pytest.approx([0.15, 0.20, 0.65], rel=1e-12)
     assert plan.passes[0].mu_scale ** 2 / 4.0 == pytest.approx(0.20 * 0.04, rel=1e-12)
-    last, left = plan.passes[1], 0.85 if n == 5000 else 1.0
-    assert last.mu_far**2 / 4.0 == pytest.approx(0.65 * (1.0 - left), rel=1e-9, abs=1e-15)
-    assert last.mu_histogram**2 / 4.0 == pytest.approx(0.65 * left * 0.95 * 0.07, rel=1e-12)
-    assert plan.passes[0].mu_far == 0.0
+    assert plan.passes[1].mu_histogram ** 2 / 4.0 == pytest.approx(0.65 * 0.95 * 0.07, rel=1e-12)
 
 
 def state(theta=(0.0, 0.0), phi=1.0, noise=0.3, earlier=1.0):
@@ -173,7 +170,7 @@ def test_the_start_is_floored_least_squares():
 
 
 def test_covariances_of_the_last_step():
-    last = passes()[1]
+    last = replace(passes()[1], policy=TAME, uncut=True)  # with one clip
     n, part = last.rows, last.tail_rows
     J = 2.0 * np.eye(2)
     bins = np.zeros(BINS)
@@ -186,8 +183,7 @@ def test_covariances_of_the_last_step():
     inverse = np.diag(1.0 / (np.array([1.0, 0.6]) - step.nu))
     assert found.inverse == pytest.approx(inverse, rel=1e-12)
     # what the meat misses beyond its radius, by the histogram, is shared by all directions
-    radius = last.meat / last.clip
-    missed = overflow(bins, last.count, radius, apart=True).squares * last.clip**2 / n / 2
+    missed = missed_squares(out, last) * last.clip**2 / 2
     assert missed > 0.0
     wide = J + missed * np.eye(2)
     assert found.sampling == pytest.approx(0.25 * 1.1 / n * inverse @ wide @ inverse, rel=1e-9)
@@ -195,18 +191,9 @@ def test_covariances_of_the_last_step():
     wanted = 0.25 * sd**2 * np.eye(2)
     wanted += step.nu**2 / 2 * (0.25 * np.eye(2) + np.outer(step.d, step.d))
     assert found.privacy == pytest.approx(inverse @ wanted @ inverse, rel=1e-9)
-    t = tail_weight(bins, last.clip, last.noise.count) / n
-    allow = found.allowance
-    assert allow.tail.near == pytest.approx(t, rel=1e-12)
-    row = np.array([[1.0, 0.0]])
-    length = inverse[0, 0] * 0.5
-    # leverage: 1 - 1/1; the allowance is .35 sd or .8 t or .45 of the overflow, whichever is most
-    light = replace(allow, tail=replace(allow.tail, total=0.0))
-    assert light.bias(row) == pytest.approx([length * max(0.35 * sd, 0.8 * t)], rel=1e-9)
-    heavy = replace(allow, tail=replace(allow.tail, near=100.0 * sd))
-    assert heavy.bias(row) == pytest.approx([length * 80.0 * sd], rel=1e-9)
-    over = replace(allow, tail=replace(allow.tail, total=100.0 * sd))
-    assert over.bias(row) == pytest.approx([length * 45.0 * sd], rel=1e-9)
+    # leverage: 1 - 1/1; rows that are weighed lose no score: .35 noise sds
+    row, length = np.array([[1.0, 0.0]]), inverse[0, 0] * 0.5
+    assert found.allowance.bias(row) == pytest.approx([length * 0.35 * sd], rel=1e-9)
 
 
 def test_an_unresolved_direction_counts_as_a_tenth_of_the_floor():
@@ -219,15 +206,6 @@ def test_an_unresolved_direction_counts_as_a_tenth_of_the_floor():
     found = infer(out, last, state(), step, LeastSquares(), free=1.0)
     assert found.inverse[1, 1] == pytest.approx(10.0 / step.floor)
     assert found.undetermined(np.eye(2)).tolist() == [False, True]
-
-
-def test_tail_weight():
-    """t = .35 C max(0, ((h2 r + h3)/2 - r sd)/(1 - r)), r = (h2 + h3)/(h1 + h2) within (.1, .7)."""
-    bins = np.zeros(BINS)
-    bins[AT_CLIP - 2 : AT_CLIP + 1] = 400.0, 200.0, 100.0
-    r = 300.0 / 600.0
-    expected = 0.35 * 3.0 * ((200 * r + 100) / 2 - r * 7.0) / (1 - r)
-    assert tail_weight(bins, 3.0, 7.0) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("bought", [False, True])
@@ -275,8 +253,8 @@ def test_what_the_design_does_not_determine_has_no_error(quiet):
     frame["y"] = np.clip(frame["a"], -1, 1)
     fit = dp.dp_ols("y ~ a + I(2*a) + b", frame, eps=8, delta=1e-5, schema=XY, scoring=True)
     V = fit.vcov().to_numpy()
-    assert np.isnan(V[1:3]).all() and np.isnan(V[:, 1:3]).all()
-    assert np.isfinite(V[np.ix_([0, 3], [0, 3])]).all()
+    assert np.isnan(V[2]).all() and np.isnan(V[:, 2]).all()
+    assert np.isfinite(V[np.ix_([0, 1, 3], [0, 1, 3])]).all()
 
 
 def test_the_small_sample_factor(quiet, monkeypatch):
@@ -305,7 +283,7 @@ def test_a_pass_can_be_drawn_once():
 
 def test_a_score_of_length_zero_is_in_the_first_bin():
     """frexp(0) is (0, 0): next to the clip, if nobody looks."""
-    from dpmodels.scoring.passes import counted_lengths
+    from dpmodels.core.parallel import counted_lengths
 
     bins = counted_lengths(np.array([0.0, 1e-200, 0.99, 1.0, 1e9]))
     assert bins[0] == 2 and bins[AT_CLIP - 1] == 1 and bins[AT_CLIP] == 1 and bins[-1] == 1

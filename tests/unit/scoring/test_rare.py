@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from dpmodels.scoring import mean_models as rare
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import Curved, State
 from dpmodels.scoring.pass_plan import plan_pass
-from dpmodels.scoring.rules import HUMP_PART, MEANS
+from dpmodels.scoring.rules import FIRST_CLIP, HUMP_PART, MEANS
 
 LOGIT, LOG = LINKS["logit"], LINKS["log"]
 
@@ -29,36 +30,68 @@ def state_of(weight, r=2, phi=1.0, nuisance=0.0, eta=0.0):
 
 
 def test_typical_long_scores():
-    """sqrt(r (1 - m)/m) of an event, sqrt(r/m) of a count of 1, 1.75 times."""
+    """sqrt(r (1 - m)/m) of an event, sqrt(r/m) of a count of 1."""
     m = 0.02
     found = MeanModel.of(FAMILIES["binomial"], LOGIT).typical_long(state_of(m * (1 - m)))
-    assert found == pytest.approx(1.75 * math.sqrt(2 * (1 - m) / m), rel=1e-9)
+    assert found == pytest.approx(math.sqrt(2 * (1 - m) / m), rel=1e-9)
     probit = LINKS["probit"]
     events = MeanModel.of(FAMILIES["binomial"], probit)
     found = events.typical_long(state_of(0.3, eta=probit.forward(m)))
-    assert found == pytest.approx(1.75 * math.sqrt(2 * (1 - m) / m), rel=1e-9)
+    assert found == pytest.approx(math.sqrt(2 * (1 - m) / m), rel=1e-9)
     poisson = FAMILIES["poisson"]
     assert MeanModel.of(poisson, LOG).typical_long(state_of(0.05, phi=1.5)) == pytest.approx(
-        1.75 * math.sqrt(2 * 1.5 / 0.05), rel=1e-9
+        math.sqrt(2 * 1.5 / 0.05), rel=1e-9
     )
     assert MeanModel.of(poisson, LOG).typical_long(state_of(1.2)) == 0.0
     alpha, mean = 2.0, 0.3  # omega = m/(1 + alpha m)
     counts = MeanModel.of(FAMILIES["negative_binomial"], LOG)
     found = counts.typical_long(state_of(mean / (1 + alpha * mean), nuisance=alpha))
-    assert found == pytest.approx(1.75 * math.sqrt(2 / mean), rel=1e-9)
+    assert found == pytest.approx(math.sqrt(2 / mean), rel=1e-9)
     assert MeanModel.of(FAMILIES["gamma"], LOG).typical_long(state_of(0.1)) == 0.0
 
 
-def test_a_clip_beyond_rare_events():
-    """Noise in proportion; where residuals have a bound C may also be less than by the rule."""
+def test_rare_counts_have_two_clips():
+    """Counts may have any size, so none is weighed; noise is in proportion to C."""
     one = plan_pass(MEANS, 4, 0.3, 5000, 3, "replace", meat=True, tail=5000)
-    wide = one.reaching(2.0 * one.clip, bounded=True)
-    assert wide.clip == 2.0 * one.clip and wide.unimodal and wide.plain
-    assert wide.noise.score == pytest.approx(2.0 * one.noise.score)
-    assert wide.mu_joint == one.mu_joint and wide.noise.information == one.noise.information
-    less = one.reaching(0.5 * HUMP_PART * one.clip, bounded=True)
-    assert less.clip == pytest.approx(0.8 * one.clip) and less.plain and not less.unimodal
-    assert one.reaching(0.5 * HUMP_PART * one.clip, bounded=False) is one
+    counts = MeanModel.of(FAMILIES["poisson"], LOG)
+    found = one.suited(2.0 / 1.75 * one.clip, counts, one)
+    assert found.two_clips and found.rare and not found.uncut
+    assert found.clip == pytest.approx(FIRST_CLIP * one.clip)
+    assert found.noise.score == pytest.approx(FIRST_CLIP * one.noise.score)
+    assert found.mu_joint == one.mu_joint and found.noise.information == one.noise.information
+    assert not one.suited(0.5 * HUMP_PART * one.clip, counts, one).rare
+
+
+def test_a_rate_of_events_is_weighed():
+    """A Poisson response that is declared 0/1 has two outcomes, as a logit has."""
+    design = dp.plan("y ~ a", dp.Schema(a=dp.Real(0, 1), y=dp.Binary()), n=5000, eps=1, delta=1e-6,
+                     verb="dp_glm", family="poisson").design  # fmt: skip
+    one = plan_pass(MEANS, 4, 0.3, 5000, 3, "replace", meat=True, tail=5000)
+    rate = MeanModel.of(FAMILIES["poisson"], LOG).bound(design)
+    assert rate.outcomes == (0.0, 1.0)
+    assert one.suited(3.0 * one.clip, rate, one).uncut
+    assert not one.suited(0.1 * one.clip, rate, one).uncut  # common events: a second clip
+
+
+def test_a_clip_where_rows_are_weighed():
+    """method 5.11: L, or .8 of the rule, or noise of 1.2 sampling errors; the same in all passes."""
+    logit = MeanModel.of(FAMILIES["binomial"], LOGIT)
+    many = replace(MEANS, passes=(0.12, 0.1, 0.78))
+    early, last = (
+        plan_pass(many, k, 0.3, 5000, 3, "replace", meat=True, tail=5000) for k in (1, 2)
+    )
+    noise = last.noise.score / last.clip / math.sqrt(5000)
+    short, long = min(0.8 * last.clip, 1.2 / noise), 3.0 * last.clip
+    for one in (early, last):
+        for typical, clip in ((0.1, short), (long, long)):
+            found = one.suited(typical, logit, last)
+            assert found.clip == pytest.approx(clip) and found.uncut and found.weighted
+            assert found.noise.score == pytest.approx(one.noise.score / one.clip * clip)
+            assert found.rare == (typical == long) and found.mu_joint == one.mu_joint
+    louder = replace(last, noise=replace(last.noise, score=9.0 * last.noise.score))
+    probit = MeanModel.of(FAMILIES["binomial"], LINKS["probit"])  # only where it is rare
+    assert not last.suited(0.1, probit, last).uncut and last.suited(long, probit, last).uncut
+    assert last.suited(0.1, logit, louder).clip == pytest.approx(1.2 / (9.0 * noise))
 
 
 def test_curvature_of_rare_events():
@@ -188,10 +221,10 @@ def test_what_a_linear_step_leaves_at_a_row_of_its_own(family, link):
 
 def test_an_allowance_holds_what_is_left_at_public_rows():
     """Of a combination of rows at most the sum; none of a direction where nothing is left."""
-    from dpmodels.after.inference import Allowance, Tail
+    from dpmodels.after.inference import Allowance
 
     one, rows = np.eye(3), np.array([[1.0, 0, 0], [1, 1, 0], [1, 0, 1], [1, 0, -1]])
-    plain = Allowance("rows", False, one, one, one, 0.0, 0.0, np.zeros(3), 1.0, 0.0, Tail(), 1.0)
+    plain = Allowance(False, one, one, one, 0.0, np.zeros(3), 1.0, 0.0, None, 1.0)
     left = np.array([0.1, 0.4, 0.0, 0.0])
     found = Allowance(**{**vars(plain), "points": rows, "left": left})
     assert found.bias(rows) == pytest.approx([0.0, 0.4, 0.0, 0.0], abs=2e-3)
@@ -256,7 +289,7 @@ def test_only_least_squares_faces_two_values():
     unit = public_coordinates(two).unit
     faced = LeastSquares().bound(two, unit)
     assert faced.ends == pytest.approx((-1.0, 1.0)) and faced.can_be_rare
-    assert faced.rarer(np.array([-0.9, 0.5])) == pytest.approx([1.9, 1.5])
+    assert faced.outcomes == (0.0, 1.0)
     for score, design in ((LeastSquares(), many), (Huber(), two)):
         assert getattr(score.bound(design, unit), "ends", None) is None
         assert score.bound(design, unit).typical_long(state_of(1.0)) == 0.0
@@ -287,7 +320,7 @@ def test_levels_with_few_events_are_marked_where_people_are_protected(share, mar
 
 def test_a_start_is_shortened_about_the_mean_row_to_what_passes_can_take_back():
     from dpmodels.scoring.models import State
-    from dpmodels.scoring.rows import _within_reach
+    from dpmodels.scoring.program import within_reach
     from dpmodels.scoring.rules import REACH_OF_START
 
     M = np.array([[1.0, 0.2], [0.2, 1.0]])  # of (1, x): the mean row is (1, .2)
@@ -295,12 +328,12 @@ def test_a_start_is_shortened_about_the_mean_row_to_what_passes_can_take_back():
     for slope, kept in ((1.0, 1.0), (-10.0, REACH_OF_START / 22.0), (40.0, REACH_OF_START / 88.0)):
         theta = np.array([-3.0, slope])
         state = State(theta, np.eye(2), 1.0, M, constant=np.array([1.0, 0.0]))
-        found = _within_reach(state, rows).theta
+        found = within_reach(state, rows).theta
         middle = theta @ np.array([1.0, 0.2])
         assert found @ rows[1] == pytest.approx(middle)
         assert rows @ found - middle == pytest.approx(kept * (rows @ theta - middle))
     free = State(np.array([-3.0, 5.0]), np.eye(2), 1.0, M)  # no constant: about zero
-    assert np.abs(rows @ _within_reach(free, rows).theta).max() == pytest.approx(REACH_OF_START)
+    assert np.abs(rows @ within_reach(free, rows).theta).max() == pytest.approx(REACH_OF_START)
 
 
 def test_few_events_do_not_run_away():

@@ -8,18 +8,24 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
+from dpmodels.core.parallel import Parallel
+from dpmodels.core.release import Release
+from dpmodels.core.rows import Rows
+from dpmodels.core.sets import Counted
 from dpmodels.families import FAMILIES
 from dpmodels.models.survival.hazard import _LEAST_EVENTS, Timeline
 from dpmodels.models.table.weighted_quantiles import Contrasts
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring import rules
-from dpmodels.scoring.cells import Deviance, FitStatistics, _StatisticsPass
 from dpmodels.scoring.clusters import Scored
+from dpmodels.scoring.deviance import Deviance, FitStatistics
 from dpmodels.scoring.fit import Part, _complete, _free, _lost
 from dpmodels.scoring.rules import AT_CLIP, CELLS, EMPTY_SDS
 from dpmodels.scoring.unit_scales import Number
 from dpmodels.scoring.units import unit_pass
+from dpmodels.sums.products import SHRINK
+from tests.one_pass import added
 
 
 @pytest.mark.parametrize(
@@ -42,12 +48,10 @@ def test_a_score_by_cluster_has_its_size_and_its_factor():
     z = np.array([[0.6, 3.0, 1.0], [0.8, 4.0, 0.0]])
     psi, factor, step, C = np.array([2.0, -1.0, 5.0]), np.array([0.5, 2.0, 1.0]), 2.0, 2.0
     long = np.sqrt((z**2).sum(axis=0))
-    one = SimpleNamespace(
-        rows=lambda rows: (z, psi, None, long**2, None), map=SimpleNamespace(step=step),
-        centre=SimpleNamespace(theta=np.zeros(len(z))),
-        plan=SimpleNamespace(policy=SimpleNamespace(by_leverage=False)),
-    )  # fmt: skip
-    found = Scored(one).contribution(None, factor, C) * C / STEPS
+    policy = SimpleNamespace(by_leverage=False)
+    into = Parallel(SimpleNamespace(policy=policy, information=STEPS * SHRINK / step), 2)
+    scored = Scored(into, lambda _: (Rows(z), Rows(psi[None]), None), np.eye(2))
+    found = scored.contribution(np.zeros((1, 3)), factor, C) * C / STEPS
     size = np.minimum(np.abs(psi * factor) * long / step, C)
     assert found == pytest.approx(z / long * size * np.sign(psi), abs=1e-5)
 
@@ -93,10 +97,10 @@ def test_the_error_of_a_null_deviance_is_its_derivative(family, sums):
 
 def test_statistics_of_people_are_means_of_their_whole_rows():
     t = np.array([[0.1, 0.9, 0.5, 0.2], [0.3, 0.5, 0.1, 0.2], [1.0, 0.0, 0.25, 0.2]])
-    whole = np.array([True, True, True, False])
-    deviance = SimpleNamespace(rows_and_which=lambda rows, affine: (t, whole))
-    block = SimpleNamespace(rows=None, starts=np.array([0, 2, 3]))
-    found = _StatisticsPass(deviance, None, None, True).over([block]).astype(float) / STEPS
+    t[:, 3] = np.nan
+    block = SimpleNamespace(rows=t - 0.5, starts=np.array([0, 2, 3]))
+    release = Release("", Counted(3, 1.0, people=True), lambda z: z, None)
+    found = added(release, [block]).astype(float) / STEPS
     mean = (t[:, :2].mean(axis=1) - 0.5) + (t[:, 2] - 0.5)
     assert found == pytest.approx([2.0, *mean], abs=1e-5)
 
@@ -110,10 +114,11 @@ def test_the_spread_of_a_unit_is_by_its_scale():
 @pytest.mark.parametrize(("counts", "said"), [((600.0, 300.0), "About 10 %"), ((990.0, 9.0), ""), ((0.0, -5.0), "About 100 %")])
 def test_units_that_count_as_nothing_are_told(counts, said):
     """One less the released part that counts, at most all; nothing below a share or the noise."""
-    plan = SimpleNamespace(request=SimpleNamespace(relation="replace", unit=None))
+    detail = SimpleNamespace(rows=1000)
+    plan = SimpleNamespace(request=SimpleNamespace(relation="replace", unit=None), detail=detail)
     lengths = SimpleNamespace(counts=np.array(counts), sd=1.0)
     part = SimpleNamespace(
-        release=SimpleNamespace(lengths=[lengths]), inference=SimpleNamespace(plan=SimpleNamespace(rows=1000.0, people=True))
+        release=SimpleNamespace(lengths=[lengths]), inference=SimpleNamespace(plan=SimpleNamespace(people=True))
     )
     found = _lost(plan, None, part, _complete(plan, part))
     assert (str(found[0]).startswith(said) if said else not found), found
@@ -178,8 +183,8 @@ def test_the_small_sample_factor_is_that_of_the_errors(sample, expected):
     """HC1, CRV1, and none of a survey, whose errors are by its design."""
     frame = SimpleNamespace(survey=SimpleNamespace(errors_only=sample))
     given = None if sample is None else SimpleNamespace(frame=frame)
-    plan = SimpleNamespace(detail=SimpleNamespace(rows=50), request=SimpleNamespace(sample=given))
-    assert _free(plan, 4) == pytest.approx(expected)
+    plan = SimpleNamespace(request=SimpleNamespace(sample=given))
+    assert _free(plan, 50.0, 4) == pytest.approx(expected)
 
 
 def test_cells_that_are_not_seen_share_what_the_seen_leave():

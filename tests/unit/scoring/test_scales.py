@@ -1,6 +1,7 @@
 """Centre and scale of what is declared too widely (theory 3.1): counts, medians, fits."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,18 +18,26 @@ from dpmodels.scoring.coordinates import narrowed, public_coordinates
 from dpmodels.scoring.rules import CELLS, DISTANCE_OCTAVES
 from dpmodels.scoring.scales import (
     ScalePlan,
-    _Histogram,
     columns_of_numbers,
     design_of_numbers,
     median_of,
     numbers_of,
+    released_scales,
     scale_of,
 )
 from dpmodels.variables import Binary, Levels, Real
+from tests.one_pass import added, asked
 
 
 def plan(names=("a", "b", "y"), relation="replace", mu=0.3):
     return ScalePlan(names, True, mu, relation, 10_000.0)
+
+
+def histograms(low, high):
+    """Return the two releases of numbers in these ranges; the centre is the middle of the range."""
+    names = [f"v{i}" for i in range(len(low))]
+    numbers = SimpleNamespace(intervals=lambda: np.stack([low, high], axis=1))
+    return asked(released_scales(plan(tuple(names)), numbers, range(len(low))))
 
 
 def hostile(m, seed=0):
@@ -45,8 +54,8 @@ def test_a_row_is_in_one_bin_of_each_number_at_most(relation):
     one = plan(relation=relation)
     low, width = np.array([-1.0, 0.0, -3.0]), np.array([2.0, 1e-6, 9.0])
     X = hostile(300)
-    for job in (_Histogram((0, 1, 2), low, width), _Histogram((0, 1, 2), low, width, True)):
-        rows = np.array([job.over([X[:, [i]]]).arrays[0].ravel() for i in range(X.shape[1])])
+    for release in histograms(low, low + width):
+        rows = np.array([added(release, [X[:, [i]]]).ravel() for i in range(X.shape[1])], int)
         assert rows.min() >= 0
         each = rows.reshape(len(rows), 3, -1).sum(axis=2)
         assert each.max() == 1 and each.min() == 0
@@ -55,7 +64,7 @@ def test_a_row_is_in_one_bin_of_each_number_at_most(relation):
         else:
             moved = np.linalg.norm(rows, axis=1).max()
         assert moved == pytest.approx(sensitivity(one.histograms(0), relation, "l2"))
-        whole = job.over([X[:, :100], X[:, 100:]]).arrays[0]
+        whole = added(release, [X[:, :100], X[:, 100:]])
         assert (whole.ravel() == rows.sum(axis=0)).all()
 
 
@@ -68,9 +77,9 @@ def test_the_steps_of_the_ledger_are_the_noise_that_is_drawn():
 
 
 def test_half_octaves_of_distances():
-    job = _Histogram((0,), np.array([1.0]), np.array([4.0]), True)
+    _, release = histograms(np.array([-1.0]), np.array([3.0]))  # zeros: the centre is the middle, 1
     for distance, wanted in ((3.9, 0), (2.9, 0), (2.8, 1), (2.0, 1), (1.99, 2), (1e-9, DISTANCE_OCTAVES - 1)):
-        counts = job.over([np.array([[1.0 - distance, np.nan]])]).arrays[0][0]
+        counts = added(release, [np.array([[1.0 - distance, np.nan]])])[0]
         assert counts[wanted] == 1 and counts.sum() == 1
 
 
@@ -92,7 +101,8 @@ def test_the_scale_of_a_noisy_histogram():
     rng = np.random.default_rng(4)
     for sd in (0.2, 0.02, 0.003):
         size = np.abs(rng.normal(0, sd, 10_000))
-        counts = _Histogram((0,), np.zeros(1), np.ones(1), True).over([size[None]]).arrays[0][0]
+        _, release = histograms(np.array([-0.5]), np.array([0.5]))
+        counts = added(release, [size[None]])[0].astype(float)
         for _ in range(10):
             found = scale_of(counts + rng.normal(0, 40, DISTANCE_OCTAVES), 40.0, 10_000.0)
             assert 0.8 * sd < found < 1.25 * sd

@@ -1,14 +1,11 @@
 """Coefficients that rest on few rows: where the start hid them, and a step that has not arrived."""
 
-import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.after.inference import IN_ONE_BIN, SETTLED, Allowance, Carried, Tail
 
 RANGES = {**{f"x{j}": (-5, 5) for j in range(5)}, "rare": (0, 1), "y": (-30, 30)}
 
@@ -42,43 +39,6 @@ def test_a_rare_level_is_covered(quiet, effect):
     assert hit >= 66
     if effect < 0:
         assert np.quantile(np.abs(errors), 0.9) < 2.0
-
-
-def allowance(d, few, counts, *, longest=4.0, n=10_000):
-    """A step along one direction, a part of whose information lies with ordinary rows."""
-    H = np.eye(2)
-    carried = Carried(10.0, np.asarray(counts, dtype=float), 20.0, n, longest)
-    return Allowance(
-        "rows", True, H, H, (1.0 - few) * H, 0.0, 0.0, np.array([d, 0.0]), 1.0, 0.001, Tail(), 4.0,
-        carried=carried,
-    )  # fmt: skip
-
-
-def test_what_a_step_may_have_left_out():
-    """theory 4: |w|^2 = 2p/(1 - l), the part of C that was moved, and how long scores can be."""
-    row, few = np.array([[1.0, 0.0]]), 0.8
-    square = 2 * 2 / 0.2  # 20: a group of 10 000 / 20 = 500 rows, 200 of them in one half octave
-    part = 0.75
-    d = part * 10.0 / square
-    counts = [0, 170, 0, 0, 0]  # 170 + 2 * 20 reach 200, 0 + 40 do not
-    found = allowance(d, few, counts)._hidden_part_of_step(row, np.array([few]))
-    assert found == pytest.approx([d * (2.0 / part - 1.0)])
-    counts = [0, 170, 0, 0, 165]  # the open end: the range of the response
-    found = allowance(d, few, counts)._hidden_part_of_step(row, np.array([few]))
-    assert found == pytest.approx([d * (4.0 * math.sqrt(square) / 10.0 / part - 1.0)], rel=1e-9)
-    closed = allowance(d, few, counts, longest=None)._hidden_part_of_step(row, np.array([few]))
-    assert closed == pytest.approx([d * (2.0**2.5 / part - 1.0)])
-    assert IN_ONE_BIN == 0.4
-    one = allowance(d, few, counts)
-    alone = replace(one, carried=None)  # the bound of an interval holds what is missing
-    assert one.bias(row) - alone.bias(row) == pytest.approx(one._hidden_part_of_step(row, np.array([few])))
-
-
-@pytest.mark.parametrize(("part", "few"), [(0.95 * SETTLED, 0.8), (0.9, 0.1)])
-def test_a_step_that_arrived_and_one_of_many_rows_have_none(part, few):
-    d = part * 10.0 / (4.0 / (1.0 - few))
-    found = allowance(d, few, [500] * 5)
-    assert found._hidden_part_of_step(np.array([[1.0, 0.0]]), np.array([few])) == pytest.approx([0.0])
 
 
 def test_a_fit_on_its_way_has_passes_from_the_reserve(quiet):
@@ -131,9 +91,8 @@ def test_an_interval_is_no_narrower_than_the_start_allows(noiseless):
 
 
 @pytest.mark.filterwarnings("ignore")  # a seed is no private noise
-def test_noise_of_the_start_alone_names_few_fits():
-    """theory 4: 11 of these 12 without v/S > 3, of normal responses in ranges 50 sds wide.
-
-    The start about measured scales has a wider ball and so more noise: 7, were 4."""
+def test_a_wide_range_says_what_it_may_hide():
+    """Normal responses in ranges 50 sds wide: all 12 fits say what such a range may hide."""
     fits = [long_tailed(0.0, n=3_000, seed=seed)[0] for seed in range(12)]
-    assert sum(any("Large residuals" in note for note in fit.notes) for fit in fits) <= 7
+    said = [" ".join(note for note in fit.notes if "Large residuals" in note) for fit in fits]
+    assert all("would not be seen" in text for text in said)

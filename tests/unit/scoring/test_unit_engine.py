@@ -59,7 +59,7 @@ def test_a_box_ten_times_too_wide_or_off_costs_little(panel):
 
 def test_information_is_looked_at_in_coordinates_of_its_own(panel):
     """Between and within people scores differ by 5 in variance, the information does not."""
-    from dpmodels.scoring import fit as shell
+    from dpmodels.scoring import units as shell
 
     seen = []
     plain = shell.release_scoring

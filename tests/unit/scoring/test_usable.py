@@ -12,18 +12,27 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import RequestError, StoppedError, StoppedWarning
+from dpmodels.formula.build import build_design
 from dpmodels.privacy.budget import Budget
 from dpmodels.privacy.mechanisms import eps_gdp, mu_gdp
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import Box
 from dpmodels.proof.statistics import Sum
-from dpmodels.scoring.usable import Presence, count_complete, count_present
+from dpmodels.scoring.usable import Look, Presence
+from tests.one_pass import added, asked
 
 CALL = {"eps": 1.0, "delta": 1e-6}
 
 
 def schema(*levels, **more):
     return dp.Schema(x=dp.Real(0, 10), y=dp.Real(-5, 15), s=dp.Levels(list(levels)), **more)
+
+
+def counted(variables, blocks):
+    """Return the counts of complete units, or (for variables) of units that have each of these."""
+    look = Look(100, 1.0, 0.1, 50.0, tuple(variables) or ("x",))
+    complete, present = asked(look.ask(build_design("y ~ x", schema("a", "b")), "last", "replace"))
+    return added(present if variables else complete, blocks) // 2**20
 
 
 def table(n=20_000, seed=1):  # a stop is sure: the threshold is ten sds of the count
@@ -148,12 +157,12 @@ def test_one_row_moves_the_counts_by_what_the_prover_says():
         cells = {name: values.copy() for name, values in cells.items()}
         block = np.empty((k + 1, 64))
         Presence(names).fill(cells, block, (), ())
-        (each,) = count_present([block[:, :40], block[:, 40:]], 4)
+        each = counted("abcd", [block[:, :40], block[:, 40:]])
         there = [~np.isnan(v) if v.dtype.kind == "f" else v >= 0 for v in cells.values()]
         assert each.tolist() == [int(v.sum()) for v in there]
-        (one,) = count_present([block[:, :1]], 4)
+        one = counted("abcd", [block[:, :1]])
         assert set(one.tolist()) <= {0, 1}
-    assert count_complete([np.array([[1.0, np.nan, 2.0], [1.0, 1.0, np.inf]])])[0].tolist() == [1]
+    assert counted("", [np.array([[1.0, np.nan, 2.0], [1.0, 1.0, np.inf]])]).tolist() == [1]
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -178,10 +187,10 @@ def test_audit_of_stopped(quiet, order):
         data = frame.assign(s=np.where(np.arange(n) < rows, frame["s"], "?"))
         fits = [
             dp.dp_ols("y ~ x + s", data, schema=schema("non", "oui"), stop=True, scoring=True,
-                      seed=100 * (order + 2) + i, **CALL).released
+                      seed=100 * (order + 2) + i, **CALL)._record.why == "rows"
             for i in range(60)
         ]  # fmt: skip
-        stops.append(1.0 - np.mean(fits))
+        stops.append(np.mean(fits))
     assert 0.65 < stops[0] < 0.96 and 0.04 < stops[1] < 0.35
 
 
@@ -233,6 +242,6 @@ def test_a_person_counts_once():
     rows = np.array([[1.0, np.nan, 2.0, np.nan, np.nan, 3.0]])
     counts = np.array([3, 2, 1])
     block = BlockOfPeople(rows, np.array([0, 3, 5]), counts)
-    assert count_complete([block])[0].tolist() == [2]
+    assert counted("", [block]).tolist() == [2]
     bits = BlockOfPeople(np.array([[1.0, 3.0, 0.0, 2.0, 2.0, 0.0]]), np.array([0, 3, 5]), counts)
-    assert count_present([bits], 2)[0].tolist() == [1, 2]
+    assert counted("ab", [bits]).tolist() == [1, 2]

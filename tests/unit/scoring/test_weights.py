@@ -10,7 +10,8 @@ from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import OneHot
 from dpmodels.proof.statistics import Sum
 from dpmodels.scoring.rules import WEIGHT_BINS
-from dpmodels.scoring.scales import WeightPlan, mean_weight, weight_histogram
+from dpmodels.scoring.scales import WeightPlan, mean_weight, weight_release
+from tests.one_pass import added
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpmodels.errors.NotPrivateWarning")
 
@@ -83,7 +84,7 @@ def test_a_range_too_wide_for_the_weights_leaves_the_exact_fit():
 def test_a_row_is_in_one_bin_of_weights():
     """Sensitivity root 2 under replace-one, 1 under add-remove: whatever its weight."""
     weights = np.array([0.0, -1.0, np.nan, np.inf, 1e-300, 1e300, 0.3, 1.0, 4.9, 5.0])
-    rows = np.array([weight_histogram([np.array([[w]])], 0, 5.0)[0] for w in weights])
+    rows = np.array([added(weight_release(0, 5.0, None), [np.array([[w]])])[0] for w in weights])
     assert (rows.sum(axis=1) == 1).all() and rows.min() == 0
     moved = np.linalg.norm((rows[:, None] - rows[None]).astype(float), axis=2).max()
     assert moved == pytest.approx(sensitivity(Sum(OneHot(WEIGHT_BINS)), "replace", "l2"))
@@ -93,6 +94,6 @@ def test_the_step_of_the_ledger_and_the_released_mean():
     (step,) = WeightPlan(2, 5.0, 0.3).steps
     assert step.mechanism == Gaussian(0.3 * 0.02**0.5) and step.share == 0.02
     weights = np.random.default_rng(0).gamma(2.0, 0.5, 20_000).clip(0.01, 5.0)
-    counts = weight_histogram([weights[None]], 0, 5.0)[0].astype(float)
+    counts = added(weight_release(0, 5.0, None), [weights[None]])[0].astype(float)
     assert mean_weight(counts, 1.0, 5.0) == pytest.approx(weights.mean(), rel=0.05)
     assert mean_weight(np.zeros(WEIGHT_BINS), 1.0, 5.0) == 5.0

@@ -120,8 +120,8 @@ def test_a_broken_file_is_refused_without_its_content(tmp_path):
         as_source(secret)
     assert caught.value.__context__ is None
     assert "zq-sentinel" not in str(caught.value)
-    for path, words in [("t.xlsx", "must end in"), ("none.csv", "no file")]:
-        (tmp_path / "t.xlsx").write_text("")
+    for path, words in [("t.kind", "must end in"), ("none.csv", "no file"), ("t.xlsx", "pd.read_excel")]:
+        (tmp_path / path).write_text("") if path[0] == "t" else None
         with pytest.raises(SourceError, match=words):
             as_source(tmp_path / path)
 

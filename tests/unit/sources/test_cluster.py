@@ -6,7 +6,6 @@ Slow: a cluster takes seconds to start. Nothing here is statistical: noise is se
 import os
 import signal
 import threading
-import time
 
 import numpy as np
 import pandas as pd
@@ -185,8 +184,9 @@ def test_a_cluster_that_dies_is_said_and_charged_once(frame, path, quiet, monkey
     def ended(self, packed, pieces):
         for i, part in enumerate(run(self, packed, pieces)):
             if i == 0:
-                threading.Thread(target=lambda: cluster.close(timeout=1)).start()
-                time.sleep(0.1)
+                closing = threading.Thread(target=lambda: cluster.close(timeout=1))
+                closing.start()
+                closing.join(60)
             yield part
 
     monkeypatch.setattr(Cluster, "_run", ended)

@@ -6,6 +6,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsError, SourceError
+from dpmodels.sources.tables import DictSource
 
 N = 400
 RNG = np.random.default_rng(7)
@@ -109,23 +110,38 @@ def test_mappings_sets_and_scalars_are_no_columns():
     assert not len(budget.charges)
 
 
-def test_series_are_matched_by_their_index_as_pandas_does():
-    index = RNG.permutation(N)
-    y, x = pd.Series(X), pd.Series(X[index], index=index)
-    for data in ({"y": y, "x": x}, pd.DataFrame({"y": y, "x": x})):
-        fit = dp.dp_ols("y ~ x", data, eps=100, delta=1e-3, schema=SCHEMA)
-        assert abs(fit.params["x"] - 1.0) < 0.05
+def test_series_of_one_index_are_columns_of_a_table():
+    frame = pd.DataFrame({"a": X, "b": -X}, index=RNG.permutation(N).astype(str))
+    short = frame[frame["a"] > 0]
+    for rows in (frame, short, frame.reset_index(drop=True), frame[:100], frame.sort_values("b")):
+        a, b = rows["a"], rows["b"]
+        for other in (
+            b,
+            np.log(1 - b),
+            b.copy(),
+            b.astype(int),
+            b * 2 + a,
+            b.fillna(0),
+            b.clip(0, 1),
+        ):
+            source = DictSource({"a": a, "b": other, "c": a.to_numpy()})
+            assert source.n == len(rows)
+            (part,) = source.partitions(["a", "b"], 10**6)
+            assert part.opener(part.data).n == len(rows)
 
 
-def test_series_without_a_label_have_a_missing_cell_and_stay_exact():
-    from dpmodels.sources.tables import DictSource
-
-    big = 2**53 + 1
-    source = DictSource({"a": pd.Series([big, 2], index=[0, 1]), "b": pd.Series([1.0], index=[1])})
-    assert source.n == 2
-    chunk = next(iter(source.chunks(["a", "b"])))
-    assert int(chunk["a"].iloc[0]) == big
-    assert chunk["b"].isna().tolist() == [True, False]
-    twice = {"a": pd.Series([1.0, 2], index=[7, 7]), "b": pd.Series([1.0, 2], index=[0, 7])}
-    with pytest.raises(SourceError, match="different indexes"):
-        DictSource(twice)
+@pytest.mark.parametrize("labels", [[0, 1], [1, 0], [7, 7], [0, 1, 2], ["a", "b"]])
+def test_series_of_several_indexes_are_refused_whatever_their_labels_are(labels):
+    """Labels are cells: neither equal nor repeated ones change what is refused, or how."""
+    first = pd.Series([1.0, 2], index=pd.Index(["a", "b"], dtype=object))
+    other = pd.Series(np.arange(float(len(labels))), index=pd.Index(labels, dtype=object))
+    budget = dp.Budget(eps=1, delta=1e-5)
+    with pytest.raises(
+        SourceError, match=r"have indexes of their own.*Nothing was charged"
+    ) as said:
+        dp.dp_ols("y ~ x", {"y": first, "x": other}, budget=budget, **PAY)
+    assert str(said.value).startswith("the Series of the mapping have indexes of their own, and")
+    assert not len(budget.charges)
+    assert DictSource({"y": first, "x": other.to_numpy()[:2]}).n == 2
+    with pytest.raises(SourceError, match="indexes of their own"):
+        DictSource({"y": pd.Series([1.0, 2]), "x": pd.Series([1.0, 2], index=range(1, 3))})

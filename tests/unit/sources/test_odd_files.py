@@ -1,10 +1,19 @@
 """Headers and saved files that are odd are refused by name and place."""
 
+import bz2
+import gzip
+import io
+import lzma
+import os
+import zipfile
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.errors import DPModelsError
+from dpmodels.errors import DamagedFileError, DPModelsError, SourceError
+from dpmodels.sources.tasks import as_source
 
 PAY = {"eps": 1, "delta": 1e-6}
 BOUNDS = {"y": (0, 1), "x": (0, 1)}
@@ -78,3 +87,56 @@ def test_a_file_of_many_columns_makes_no_frame_of_them(tmp_path, monkeypatch, ar
     bounds = {"c0": (0, 1), "c1": (0, 1)}
     assert dp.dp_mean("c0 + c1 ~ 1", tmp_path / "a.csv", bounds=bounds, **PAY) is not None
     assert len(made) < 200
+
+
+PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+
+
+def _packed(ending, raw):
+    if ending != "zip":
+        return PACKERS[ending](raw)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("t.csv", raw)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "gb18030"])
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz", "zip"])
+def test_of_a_damaged_file_the_call_gives_back_what_was_not_drawn(tmp_path, ending, encoding):
+    """With n= nothing is read before the charge; the whole of it goes back, as nothing was drawn."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.uniform(0, 1, 60_000), "y": rng.normal(0, 1, 60_000)})
+    raw = bytearray(_packed(ending, frame.to_csv(index=False).encode()))
+    half = len(raw) // 2 + 1000  # beyond the block of the header
+    raw[half : half + 50] = bytes(50)
+    path = tmp_path / f"visits.csv.{ending}"
+    path.write_bytes(raw)
+    call = {"schema": {"x": (0, 1), "y": (-5, 5)}, "eps": 1, "delta": 1e-6}
+    table = dp.read_csv(path, encoding=encoding)
+    with pytest.raises(
+        DamagedFileError, match=f"^visits.csv.{ending}: the compressed file is damaged"
+    ):
+        dp.dp_ols("y ~ x", table, **call)
+    budget = dp.Budget(eps=1, delta=1e-6)
+    message = f"^visits.csv.{ending}: .*What was not drawn went back to the budget$"
+    with pytest.raises(DamagedFileError, match=message) as caught:
+        dp.dp_ols("y ~ x", table, n=60_000, budget=budget, **call)
+    assert caught.value.__context__ is None
+    assert budget.eps_spent() == 0.0
+    dp.dp_ols("y ~ x", frame, budget=budget, **call)
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path):
+    pipe, folder = tmp_path / "pipe.csv", tmp_path / "folder.parquet"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    for read in (dp.read_csv, as_source, lambda path: as_source([path])):
+        with pytest.raises(SourceError, match=r"is a pipe or a device.*Nothing was charged"):
+            read(pipe)
+    with pytest.raises(SourceError, match=r"is a folder.*Nothing was charged"):
+        as_source(folder)
+    for ending in (".csv.gz", ".parquet", ".sav"):
+        os.mkfifo(tmp_path / f"pipe{ending}")
+        with pytest.raises(SourceError, match="is a pipe"):
+            dp.dp_ols("y ~ x", tmp_path / f"pipe{ending}", n=9, eps=1, delta=1e-6)

@@ -256,7 +256,20 @@ def test_a_short_budget_leaves_the_rest(study, data, tmp_path):
     assert [o.status for o in ran.outcomes] == ["released", "not made", "not made", "not made"]
     page = (tmp_path / "out" / "report.html").read_text()
     assert "not made" in page and "moments gave no result" in page
+    assert "must guess which of two values" in page and "they would wrongly accuse 50" in page
     assert Study.verify(tmp_path / "out", ledger).ok and not ran.complete
+
+
+def test_a_study_says_how_its_budget_adds_up(study, data, tmp_path):
+    """``[budget] accounting`` was refused; the first release decided, a table for plain sums."""
+    text = STUDY.replace("[budget]", '[budget]\naccounting = "sums"')
+    for number, (asked, rule) in enumerate(((study(), "mixed"), (study(text), "basic"))):
+        asked.run(data, ledger=tmp_path / f"{number}", out=tmp_path / f"out{number}")
+        assert Budget.open_readonly(tmp_path / f"{number}").account.rule == rule
+    wrong = study(text.replace('"sums"', '"pairs"')).check()
+    assert len(wrong.problems) == 1 and '"gaussian"' in wrong.problems[0]
+    tight = STUDY.replace("[budget]", '[budget]\naccounting = "gaussian"')
+    assert study(tight).check().ok and "plain sums" not in str(study(tight).check())
 
 
 @pytest.mark.filterwarnings("ignore::dpmodels.errors.DPModelsWarning")

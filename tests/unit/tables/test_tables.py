@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,20 @@ def test_facts_notes_and_statement_stand_in_every_rich_format(fmt):
     for words in ("Of two things", "alone", "first and on", "second", "said of all"):
         assert words in text, words
     assert ("bot" if fmt == "tex" else "⊥") in text and "NO REPLY" not in text
+
+
+def test_the_guarantee_stands_once_in_latex_and_word(tmp_path):
+    facts = (("Privacy", "(eps = 1)-DP"), ("Method", "m"))
+    table = replace(TABLE, facts=facts, statement="(eps = 1)-DP; unit: one row")
+    texts = [table.as_latex()]
+    if find_spec("docx"):
+        import docx
+
+        table.to_word(tmp_path / "t.docx")
+        texts.append("\n".join(p.text for p in docx.Document(str(tmp_path / "t.docx")).paragraphs))
+    for text in texts:
+        assert text.count("Privacy:") == 1 and "unit: one row" in text and "Method: m" in text
+    assert "Privacy" in replace(table, statement="").as_latex()
 
 
 def test_a_bare_table_has_no_frame_and_keeps_its_notes():

@@ -3,6 +3,7 @@
 import importlib.machinery
 import math
 import sys
+import threading
 import types
 import warnings
 
@@ -241,3 +242,106 @@ def test_an_honest_candidate_is_not_marked():
 
     chosen = dp.dp_select([run], eps=3, delta=1e-6, mean=3)
     assert "NOT PROVED" not in chosen.privacy.statement()
+
+
+# -- calls of a candidate by another route -----------------------------------------------------
+
+
+ROWS = pd.DataFrame({"y": np.linspace(0, 1, 400), "id": np.arange(400)})
+OTHER = {}  # a budget that a candidate names
+
+
+def _mean(eps, delta, **more):
+    fit = dp.dp_mean("y ~ 1", ROWS, eps=eps, delta=delta, schema={"y": dp.Real(0, 1)}, **more)
+    return 1.0, float(fit.params.iloc[0])
+
+
+def _in_a_thread(eps, delta, **more):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(_mean(eps, delta, **more)))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def _nested(eps, delta, **more):
+    return 1.0, dp.dp_select([lambda e, d, noise: _mean(e, d)], eps=eps, delta=delta, mean=2, **more).output
+
+
+def _in_a_block(eps, delta):
+    with OTHER["budget"]:
+        return _mean(eps, delta)
+
+
+ROUTES = {
+    "plain": _mean,
+    "budget": lambda e, d: _mean(e, d, budget=OTHER["budget"]),
+    "block": _in_a_block,
+    "thread": _in_a_thread,
+    "nested": _nested,
+    "nested budget": lambda e, d: _nested(e, d, budget=OTHER["budget"]),
+    "budget in the nested": lambda e, d: (
+        1.0, dp.dp_select([lambda a, b, noise: _mean(a, b, budget=OTHER["budget"])], eps=e, delta=d, mean=2).output
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_every_call_of_a_candidate_counts(route):
+    """Whatever its budget, thread or nesting: it is within the run's budget, or the choice is marked."""
+    OTHER["budget"] = dp.Budget(1e4, 0.5)
+    for factor in (1.0, 30.0):
+        chosen = dp.dp_select(
+            [lambda e, d, noise, f=factor: ROUTES[route](f * e, d)], eps=3, delta=1e-4, mean=3, seed=5
+        )
+        assert chosen.reply
+        marked = any("NOT PROVED" in str(note) for note in chosen.privacy.notes)
+        assert marked == (factor > 1), factor
+    assert OTHER["budget"].charges == ()
+
+
+def test_what_is_wrong_in_a_choice_within_is_wrong_in_the_choice():
+    def within(eps, delta, noise):
+        inner = dp.dp_select([lambda e, d, noise: _mean(40 * e, d)], eps=eps, delta=delta, mean=2)
+        return 1.0, inner.output
+
+    def seeded(eps, delta, noise):
+        return 1.0, dp.dp_select([lambda e, d, noise: _mean(e, d, seed=1)], eps=eps, delta=delta, mean=2).output
+
+    chosen = dp.dp_select([within], eps=3, delta=1e-4, mean=3)
+    assert any("NOT PROVED" in str(note) for note in chosen.privacy.notes)
+    with pytest.warns(NotPrivateWarning):
+        assert dp.dp_select([seeded], eps=3, delta=1e-4, mean=3).privacy.seeded
+
+
+@pytest.mark.parametrize("more", [{"unit": "id"}, {"relation": "add-remove", "n_guess": 400}])
+def test_another_unit_or_relation_is_marked(more):
+    def candidate(eps, delta, noise):
+        dp.dp_ols("y ~ 1", ROWS, eps=eps, delta=delta, schema={"y": dp.Real(0, 1)}, **more)
+        return 1.0, 2.0
+
+    chosen = dp.dp_select([candidate], eps=3, delta=1e-4, mean=3, seed=5)
+    assert chosen.reply and any("NOT PROVED" in str(note) for note in chosen.privacy.notes)
+
+
+def test_a_ledger_in_another_thread_does_not_count_the_runs():
+    """Refused before anything is read, and reported; after the choice the thread may call again."""
+    budget, said = dp.Budget(1e4, 0.5), []
+
+    def elsewhere():
+        try:
+            _mean(9.0, 1e-9, budget=budget)
+        except BudgetError as error:
+            said.append(str(error))
+
+    def candidate(eps, delta, noise):
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        return 1.0, 2.0
+
+    chosen = dp.dp_select([candidate], eps=3, delta=1e-4, mean=3, seed=5)
+    assert said and "dp_select is running" in said[0] and budget.charges == ()
+    assert any("NOT PROVED" in str(note) for note in chosen.privacy.notes)
+    elsewhere()
+    assert len(budget.charges) == 1

@@ -129,8 +129,8 @@ def test_weights_are_those_of_weighted_least_squares(noiseless, table, bounds):
 def test_a_start_that_reads_some_rows_by_coins(quiet, table, bounds):
     """At so large an eps one row in several tells the start; the passes put it right."""
     call = {**CALL, "eps": 60.0}
-    frame = table(60_000)
-    plan = dp.plan("y ~ a + b", XY, n=60_000, **call)
+    frame = table(120_000)
+    plan = dp.plan("y ~ a + b", XY, n=120_000, **call)
     assert plan.detail.pilot.first > 1
     fit = dp.dp_ols("y ~ a + b", frame, bounds=bounds, seed=2, **call)
     assert fit.params.to_numpy() == pytest.approx(least_squares(frame), abs=0.02)

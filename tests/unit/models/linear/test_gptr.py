@@ -70,8 +70,9 @@ def test_a_small_ridge_is_raised_and_said_so(table, bounds):
 
 
 @pytest.mark.parametrize("method", ["ops", "adaops"])
+@pytest.mark.usefixtures("quiet")
 def test_comparison_methods_answer(method, table, bounds):
-    fit = dp.dp_ols(FORMULA, table(4000), eps=1, delta=1e-6, bounds=bounds, method=method)
+    fit = dp.dp_ols(FORMULA, table(4000), eps=1, delta=1e-6, bounds=bounds, method=method, seed=1)
     assert fit.released
     # a ridge of n^(1/3): shrunk, not wild
     assert np.abs(fit.params.to_numpy()).max() < 4.0

@@ -285,8 +285,10 @@ def test_degenerate_tables_answer_through_the_mechanism(quiet, table, bounds, sp
     assert fit.released
     assert list(fit.bse.index[fit.bse.isna()]) == lost
     assert fit.stats["ridge"] > 0
-    rows = 300.0 if spoil == "all missing" else 3000.0  # never below a tenth of n
-    assert fit.stats["effective_rows"] == pytest.approx(rows, rel=0.02)
+    if spoil == "all missing":  # the released count, which is noise
+        assert fit.stats["effective_rows"] < 300.0
+    else:
+        assert fit.stats["effective_rows"] == pytest.approx(3000.0, rel=0.02)
     for name in set(truth) - set(lost):
         assert abs(fit.params[name] - truth[name]) < 5 * fit.bse[name]
         assert fit.bse[name] < 0.05
@@ -378,7 +380,7 @@ def test_a_guide_on_some_of_the_rows_is_as_good(quiet):
     frame["y"] = 0.5 + frame["a"] - 0.7 * frame["b"] + rng.normal(size=n)
     call = {"eps": 1, "delta": 1e-6, "bounds": {"a": (-6, 6), "b": (-6, 6), "y": (-8, 8)}}
     squares = []
-    for share in (ssp.first_share, lambda x: 1):
+    for share in (ssp.first_share, lambda x, n: 1):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(ssp, "first_share", share)
             z = [
@@ -386,6 +388,6 @@ def test_a_guide_on_some_of_the_rows_is_as_good(quiet):
                 for fit in (dp.dp_ols("y ~ a + b", frame, seed=s, **call) for s in range(6))
             ]
         squares.append(float(np.mean(np.square(z))))
-    assert ssp.first_share(ssp.noise_ratio(0.23, 3, n)) == 2
+    assert ssp.first_share(ssp.noise_ratio(0.23, 3, n), n) == 2
     assert squares[0] < 2.5 * squares[1]
     assert squares[0] < 2.5

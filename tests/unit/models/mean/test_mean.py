@@ -10,23 +10,16 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.mean import (
-    PtrMeanDetail,
-    best_interval,
-    distance,
-    mean_scale,
-    sensitivity,
-)
-from dpmodels.models.mean import (
-    release_ptr as release,
-)
+from dpmodels.core.means import Means
+from dpmodels.core.release import Release
+from dpmodels.models.mean_ptr import PtrMeanDetail, best_interval, distance, sensitivity
+from dpmodels.models.mean_ptr import release_ptr as release
 from dpmodels.privacy.mechanisms import Approximate, Step, agm
 from dpmodels.privacy.noise import laplace_test_probability
 from dpmodels.privacy.run import Run, _on_grid
 from dpmodels.sources.rows import OfRows
 from dpmodels.sums.ask import Ask
-from dpmodels.sums.cells import gram
-from dpmodels.sums.rowmap import WithOne
+from tests.one_pass import added
 
 
 def table(n, seed=0):
@@ -68,12 +61,7 @@ def test_intervals_cover(quiet):
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_joint_sensitivity_of_sums_and_count(d):
     """|(sum u, k N) - ...| <= 2 sqrt(d), k^2 = 3d, over corner and missing rows; attained."""
-    from dpmodels.formula.build import build_mean_design
-
-    names = [f"x{j}" for j in range(d)]
-    schema = dp.Schema(**{c: dp.Real(-1, 1) for c in names})
-    design = build_mean_design(" + ".join(names) + " ~ 1", schema)
-    rowmap, _, _ = mean_scale(design)
+    release_of = Release("", Means(d), lambda z: z, None)
     rng = np.random.default_rng(0)
     rows = [np.ones(d), -np.ones(d), np.full(d, np.nan), np.full(d, np.inf), np.zeros(d)]
     rows += list(rng.uniform(-1, 1, size=(40, d)))
@@ -82,8 +70,8 @@ def test_joint_sensitivity_of_sums_and_count(d):
     worst = square = 0.0
     for x in rows:
         for y in rows:
-            a = gram([np.column_stack([base, x])], WithOne(rowmap)).integers()
-            b = gram([np.column_stack([base, y])], WithOne(rowmap)).integers()
+            a = added(release_of, [np.column_stack([base, x])])
+            b = added(release_of, [np.column_stack([base, y])])
             change = (a[d] - b[d]).astype(float) * 2.0**-40
             worst = max(worst, math.hypot(np.linalg.norm(change[:d]), k * change[d]))
             frob = np.linalg.norm((a[:d, :d] - b[:d, :d]).astype(float) * 2.0**-40)

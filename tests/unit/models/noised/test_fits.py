@@ -501,3 +501,16 @@ def test_expectation_of_a_users_function_is_a_mean_of_eight_pairs(monkeypatch, q
     mean_of_pairs = spread()
     monkeypatch.setattr(solve, "MOST_PAIRS", 1)
     assert 0.0 < mean_of_pairs < 0.6 * spread()
+
+
+@pytest.mark.parametrize("verb", ["dp_ols", "dp_glm"])
+def test_a_naive_fit_has_no_intervals(verb, quiet):
+    """Its bias is in no error: intervals covered 0 where corrected fits were refused."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 3000)
+    frame = pd.DataFrame({"x": x, "y": (x + rng.normal(size=3000) > 0.0) * 1})
+    schema = dp.Schema(x=dp.Real(-1, 1), y=dp.Binary())
+    fit = getattr(dp, verb)("y ~ x", frame, eps=4, delta=1e-6, schema=schema, method="naive", seed=1)
+    assert fit.released and np.isfinite(fit.params["x"])
+    assert fit.conf_int().isna().to_numpy().all() and fit.pvalues.isna().all()
+    assert "no error contains it, so there are none" in " ".join(str(fit.summary(full=True)).split())

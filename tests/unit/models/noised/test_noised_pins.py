@@ -144,7 +144,7 @@ def test_the_sampling_part_is_what_the_clean_rows_would_have():
 
     X0, model = exact_release()
     fit = fit_linear(model)
-    request = SimpleNamespace(inference=True)
+    request = SimpleNamespace(inference=True, method=SimpleNamespace(name="drcl"))
     found = fitting._linear_estimate(request, model, fit, [])
     clean = SIGMA2 * np.linalg.inv(X0.T @ X0)
     assert found.vcov_sampling == pytest.approx(clean, rel=1e-6)

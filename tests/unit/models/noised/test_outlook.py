@@ -56,13 +56,13 @@ def test_a_plan_says_what_the_call_refuses():
 
 
 def test_what_a_refusal_proposes_would_do():
-    """The rows and the eps of the message are fine, and little less is not."""
+    """The rows and the eps of the message are fine with room for tails, a ninth of eps is not."""
     said = planned(5000, 1.0).refusal
     eps = float(said.split("or eps = ")[1].split(" ")[0])
-    assert planned(5000, 1.02 * eps).verdict == "fine" != planned(5000, eps / 1.2).verdict
+    assert planned(5000, 1.02 * eps).verdict == "fine" != planned(5000, eps / 9.0).verdict
     said = planned(2000, 4.0).refusal
     rows = int(said.split("about ")[1].split(" rows")[0].replace(",", ""))
-    assert planned(rows + 1, 4.0).verdict == "fine" != planned(rows - 100, 4.0).verdict
+    assert planned(rows + 1, 4.0).verdict == "fine" != planned(rows // 100, 4.0).verdict
 
 
 def test_a_release_by_itself_is_refused_and_can_be_asked_for():

@@ -11,7 +11,7 @@ from dpmodels.models.survival.cox import TENTHS, Risk, by_risk, concordance_of
 from dpmodels.models.survival.table import CellNoise, Layout
 
 EDGES = tuple(np.linspace(0, 12, 14))
-BOUNDS = {"time": (0, 12), "x": (-3, 3)}
+BOUNDS = {"time": (0, 12), "dead": (0, 1), "x": (-3, 3)}
 
 
 def cohort(rng, n, beta=0.8):

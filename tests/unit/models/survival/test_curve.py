@@ -241,9 +241,9 @@ def test_quantiles_and_restricted_means():
     edges = np.linspace(0, 12, 17)
     (curve,) = cells_of(end, event, edges=edges)[1]
     whole = np.append(1.0, curve.S)
-    median = level_at(edges, curve.S, 0.5)
+    median = level_at(edges, curve.S, 0.5, curve.layout.periods)
     assert np.interp(median, edges, whole) == pytest.approx(0.5, abs=1e-12)
-    assert level_at(edges, curve.S, 0.01) == math.inf
+    assert level_at(edges, curve.S, 0.01, curve.layout.periods) == math.inf
     for tau in (12.0, 5.3, 0.4):
         t = np.union1d(edges[edges < tau], [tau])
         S = np.interp(t, edges, whole)
@@ -357,7 +357,8 @@ def test_a_note_says_where_an_early_error_is_a_bound(quiet, unit):
     stop = start + rng.uniform(0.0, 20.0, 400)
     d = pd.DataFrame({"id": np.arange(400), "a": start, "b": np.minimum(stop, 12.0)})
     d["e"] = (stop <= 12.0).astype(int)
-    call = {"eps": 1000, "delta": 1e-6, "bounds": {"a": (0, 12), "b": (0, 12)}, "seed": 1}
+    call = {"eps": 1000, "delta": 1e-6, "bounds": {"a": (0, 12), "b": (0, 12), "e": (0, 1)},
+            "seed": 1}  # fmt: skip
     fit = dp.dp_survfit("Surv(a, b, e) ~ 1", d, **call, **unit)
     assert any("is a bound" in note for note in fit.notes)
     d["a"] = 0.0

@@ -13,7 +13,8 @@ import dpmodels as dp
 from dpmodels.errors import DPModelsError, FormulaError, RequestError
 
 N = 4000
-SCHEMA = {"arm": dp.Levels(["a", "b"]), "site": dp.Levels([1, 2]), "time": dp.Real(0, 12)}
+SCHEMA = {"arm": dp.Levels(["a", "b"]), "site": dp.Levels([1, 2]), "time": dp.Real(0, 12),
+          "dead": dp.Binary()}  # fmt: skip
 CALL = {"schema": SCHEMA, "eps": 1.0, "delta": 1e-6, "seed": 3}
 
 
@@ -177,13 +178,13 @@ def test_the_same_table_from_any_source(data, tmp_path, fit):
     ]  # fmt: skip
     for source in sources:
         # a CSV file has no types: its event is declared
-        call = CALL | {"schema": SCHEMA | {"dead": dp.Binary()}}
+        call = CALL | {"schema": SCHEMA}
         other = dp.dp_survfit("Surv(time, dead) ~ arm", source, **call)
         np.testing.assert_allclose(other.tidy()["estimate"], fit.tidy()["estimate"], atol=1e-12)
 
 
 def test_many_intervals_are_a_tree(data):
-    plan = dp.plan("Surv(time, dead) ~ 1", SCHEMA | {"dead": dp.Binary()}, n=N, eps=1, delta=1e-6,
+    plan = dp.plan("Surv(time, dead) ~ 1", SCHEMA, n=N, eps=1, delta=1e-6,
                    verb="dp_survfit", breaks=256)  # fmt: skip
     assert "binary tree of 8 levels" in str(plan)
     fit = dp.dp_survfit("Surv(time, dead) ~ 1", data, breaks=256, **CALL)
@@ -216,8 +217,8 @@ def test_delayed_entry_and_people(data):
 @pytest.mark.parametrize(
     ("formula", "given", "said"),
     [
-        ("Surv(time, dead) ~ arm", {"schema": {"arm": SCHEMA["arm"]}}, r"times=\[6, 12"),
-        ("Surv(time / 12, dead) ~ arm", {"schema": {"arm": SCHEMA["arm"]}}, r"bounds=\{'time'"),
+        ("Surv(time, dead) ~ arm", {"schema": {k: SCHEMA[k] for k in ("arm", "dead")}}, r"times=\[6, 12"),
+        ("Surv(time / 12, dead) ~ arm", {"schema": {k: SCHEMA[k] for k in ("arm", "dead")}}, r"bounds=\{'time'"),
         ("Surv(time, dead) ~ arm", {"times": [3, 2]}, "rising"),
         ("Surv(time, dead) ~ arm", {"times": [3, 13]}, "beyond the declared range"),
         ("Surv(time, dead) ~ arm", {"times": [3], "breaks": 4}, "one of them"),
@@ -229,12 +230,13 @@ def test_delayed_entry_and_people(data):
         ("Surv(time, dead) ~ arm", {"conf_type": "loglog"}, "log-log"),
         ("Surv(time, dead) ~ arm", {"max_episodes": 2}, "start, stop"),
         ("Surv(time, dead) ~ arm", {"weights": "time"}, "weights"),
-        ("Surv(time, dead) ~ arm", {"unit": "dead", "max_rows": 2}, "max_rows"),
+        ("Surv(time, dead) ~ arm", {"unit": "id", "max_rows": 2}, "max_rows"),
         ("time ~ arm", {}, "Surv"),
     ],
 )
 def test_what_is_refused_before_a_row_is_read(data, formula, given, said):
     budget = dp.Budget(eps=9, delta=1e-5)
+    data = data.assign(id=np.arange(len(data)))
     with pytest.raises(DPModelsError, match=said):
         dp.dp_survfit(formula, data, budget=budget, **{**CALL, **given})
     assert not budget.charges

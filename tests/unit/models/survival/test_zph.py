@@ -13,7 +13,7 @@ from dpmodels.models.survival.zph import Intervals, centred, slopes, transformed
 from dpmodels.sources.people import BlockOfPeople
 from tests.privacy.cases.survival import check_of
 
-BOUNDS = {"time": (0, 12), "x": (0, 1), "w": (-3, 3)}
+BOUNDS = {"time": (0, 12), "dead": (0, 1), "x": (0, 1), "w": (-3, 3)}
 FORMULA = "Surv(time, dead) ~ x + w"
 
 
@@ -101,6 +101,11 @@ def test_the_numbers_of_a_row_are_its_events_and_expected_events():
     assert len(whole) >= 12
     for i in whole:
         start, stop = block[where.start, i], block[where.time, i]
+        if block[where.event, i]:  # an event is where in its cell the row's own hazard expects it
+            k = np.searchsorted(line.edges, stop) - 1
+            begin, end = max(start, line.edges[k]), line.edges[k + 1]
+            mass = risk[i] * line.rates[0][k] * (end - begin)
+            stop = begin + (end - begin) * (1.0 / mass - 1.0 / np.expm1(mass))
         inside = (grid > start) & (grid <= stop)
         for j in range(lay.J):
             here = (grid > local.ends[j]) & (grid <= local.ends[j + 1])
@@ -228,7 +233,7 @@ def test_episodes_of_people_are_one_unit():
     half = whole["time"] / 2
     parts = [whole.assign(s=0.0, t=half, dead=0.0), whole.assign(s=half, t=whole["time"])]
     rows = pd.concat([part.assign(id=np.arange(3000)) for part in parts]).sample(frac=1, random_state=1)
-    bounds = {"s": (0, 12), "t": (0, 12), "x": (0, 1), "w": (-3, 3)}
+    bounds = {"s": (0, 12), "t": (0, 12), "dead": (0, 1), "x": (0, 1), "w": (-3, 3)}
     with noise_source(ZeroNoise()):
         fit = dp.dp_coxph("Surv(s, t, dead) ~ x + w", rows, eps=200, delta=1e-6, bounds=bounds,
                           unit="id", max_episodes=2)  # fmt: skip

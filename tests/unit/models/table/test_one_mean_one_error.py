@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.table.layout import means_of_people
+from dpmodels.core.tables import means_of_people
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpmodels.errors.DPModelsWarning")
 SCHEMA = dp.Schema(x=dp.Real(0, 1), g=dp.Levels(["a", "b"]))

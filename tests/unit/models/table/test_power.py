@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.table.table import half_ranges, shown_numbers
+from dpmodels.core.means import half_ranges
+from dpmodels.models.table.table import shown_numbers
 from dpmodels.models.table.testing import expected_sums, solve
 
 SCHEMA = dp.Schema(y=dp.Real(0, 10), g=dp.Levels(["a", "b", "c"]), k=dp.Levels(["1", "2"]))

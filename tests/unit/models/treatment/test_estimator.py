@@ -231,6 +231,8 @@ def call(frame, **how):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DPModelsWarning)
         given = {"treatment": "t", "eps": 1.0, "delta": 1e-6, "bounds": BOUNDS, **how}
+        declared = {"t": dp.Binary(), "half": dp.Binary(), **(given.pop("schema", None) or {})}
+        given["schema"] = {k: v for k, v in declared.items() if k in frame}
         return dp.dp_ate("y ~ x1 + x2", frame, **given)
 
 

@@ -153,7 +153,7 @@ def test_a_small_arm_does_not_make_the_variance_many_times_too_large():
             warnings.simplefilter("ignore", DPModelsWarning)
             fit = dp.dp_ate(
                 "y ~ a + b + c", frame, treatment="t", eps=1, delta=1e-6, seed=seed,
-                bounds={"a": (-1, 1), "b": (-1, 1), "c": (-1, 1), "y": (-5, 6)},
+                bounds={"a": (-1, 1), "b": (-1, 1), "c": (-1, 1), "y": (-5, 6), "t": (0, 1)},
             )  # fmt: skip
         claimed.append(fit.bse["ATE"] ** 2)
         errors.append((fit.params["ATE"] - 0.5) ** 2)

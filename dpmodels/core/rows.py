@@ -1,0 +1,354 @@
+"""Opaque rows: what a formula may compute from one row, and nothing from another.
+
+A *formula* is a public function from :class:`Rows` to :class:`Rows`, written as for one row. It may
+use numpy's elementwise functions, :func:`linear`, :func:`where`, :func:`clip`, :func:`stack`,
+:func:`complete` and :func:`entry`. Whatever looks at a block of rows raises: ``any``, ``max``, sums
+over rows, ``if``, masks, slices of rows. Sets (:mod:`dpmodels.core.sets`) clip the result of a
+formula and sum it.
+
+This is a wall against mistakes, not against malice: Python has no such wall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.errors import PrivacyBugError
+from dpmodels.sums.products import looked_up, mapped, squares
+from dpmodels.sums.rowmap import images_of
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Grid
+
+__all__ = ["CellRows", "Rows", "clip", "complete", "entry", "length", "linear", "stack", "where"]
+
+#: A public affine map: matrix (k, q), shift (k, 1) or None, and (r, p) if its first r rows are
+#: upper triangular in p columns (:func:`dpmodels.sums.products.mapped`).
+AffineMap = tuple[Array, Array | None, tuple[int, int]]
+
+
+def _operator(ufunc: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return the methods of an operator, for ``rows + other`` and for ``other + rows``."""
+    return lambda self, other: ufunc(self, other), lambda self, other: ufunc(other, self)
+
+
+def _unary(ufunc: Any) -> Callable[..., Any]:
+    """Return the method of an operator with one operand."""
+    return lambda self: ufunc(self)
+
+
+class Rows:
+    """k numbers of each of m rows, (k, m). Only operations on each row separately exist."""
+
+    __slots__ = ("_a",)
+
+    def __init__(self, a: Any) -> None:
+        self._a = a
+
+    @property
+    def numbers(self) -> Any:
+        """The numbers, (k, m), for sets. **Confidential**: a formula must not read them."""
+        return self._a
+
+    def __len__(self) -> int:
+        """Return the number of columns k, which is public."""
+        return len(self._a)
+
+    def __getitem__(self, places: Any) -> Rows:
+        """Return columns of the design, never rows of the table."""
+        _refuse_rows(places)
+        a = self.numbers[places]
+        return Rows(a[None] if a.ndim == 1 else a)
+
+    def put(self, place: int, x: Rows) -> Rows:
+        """Return the rows with another column in one place."""
+        out = self.numbers.copy()
+        out[place] = x.numbers
+        return Rows(out)
+
+    def length(self) -> Array:
+        """Return the Euclidean length of each row (see :func:`length`)."""
+        return np.asarray(np.sqrt(squares(self.numbers)))
+
+    def astype(self, kind: Any) -> Rows:
+        """Return the numbers as another type."""
+        return Rows(self.numbers.astype(kind))
+
+    def image(self, of: AffineMap) -> Rows:
+        """Return the image under a public affine map (see :func:`linear`)."""
+        return Image(self._a, of)
+
+    def in_steps(self, steps: float) -> Array:
+        """Return the numbers times ``steps``, (k, m), for sets that overwrite them."""
+        return np.asarray(self.numbers * steps)
+
+    def padded(self, height: int) -> Array:
+        """Return the numbers above any other rows, (height, m), for sets that overwrite all."""
+        out = np.zeros((height, self.numbers.shape[1]))
+        out[: len(self)] = self.numbers
+        return out
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **how: Any) -> Any:
+        """Apply an elementwise function of numpy or scipy."""
+        if method != "__call__" or ufunc.signature is not None or how:
+            raise _refused(f"{ufunc.__name__}.{method}")
+        out = ufunc(*map(_operand, inputs))
+        return tuple(map(Rows, out)) if isinstance(out, tuple) else Rows(out)
+
+    def __array_function__(self, function: Any, _: Any, args: Any, kwargs: Any) -> Any:
+        """Apply one of the functions of numpy that are elementwise but no ufuncs."""
+        if function not in _FUNCTIONS or kwargs:
+            raise _refused(function.__name__)
+        return _FUNCTIONS[function](*args)
+
+    def _no(self, *_: Any, **__: Any) -> Any:
+        raise _refused("a look at a row, at a block or at the number of rows")
+
+    __bool__ = __float__ = __int__ = __complex__ = __iter__ = __array__ = __contains__ = _no
+    __index__ = __setitem__ = __delitem__ = __reduce_ex__ = _no
+    any = all = sum = max = min = mean = sort = argsort = tolist = item = property(_no)
+    shape = size = ndim = T = property(_no)
+
+    def __repr__(self) -> str:
+        return f"<rows of {len(self)} columns, confidential>"
+
+    __hash__ = None  # type: ignore[assignment]
+
+    __neg__ = _unary(np.negative)
+    __invert__ = _unary(np.logical_not)
+    __add__, __radd__ = _operator(np.add)
+    __sub__, __rsub__ = _operator(np.subtract)
+    __mul__, __rmul__ = _operator(np.multiply)
+    __truediv__, __rtruediv__ = _operator(np.divide)
+    __pow__, __rpow__ = _operator(np.power)
+    __and__, __rand__ = _operator(np.logical_and)
+    __or__, __ror__ = _operator(np.logical_or)
+    __lt__, _ = _operator(np.less)
+    __le__, _ = _operator(np.less_equal)
+    __gt__, _ = _operator(np.greater)
+    __ge__, _ = _operator(np.greater_equal)
+    __eq__, _ = _operator(np.equal)
+    __ne__, _ = _operator(np.not_equal)
+
+
+class Image(Rows):
+    """Image of rows under a public affine map, computed when a set or a formula uses it."""
+
+    __slots__ = ("_block", "_map")
+
+    def __init__(self, block: Array, of: AffineMap) -> None:
+        self._a, self._block, self._map = None, block, of
+
+    @property
+    def numbers(self) -> Any:
+        """The image, (k, m)."""
+        if self._a is None:
+            self._a = self.in_steps(1.0)
+        return self._a
+
+    def __len__(self) -> int:
+        return len(self._map[0])
+
+    def __getitem__(self, places: Any) -> Rows:
+        image = self.numbers
+        first = isinstance(places, slice) and places == slice(None, places.stop)
+        return FirstOf(image, places.stop) if first else Rows(image).__getitem__(places)
+
+    def in_steps(self, steps: float) -> Array:
+        """Return the image times ``steps``: the map is multiplied, then applied."""
+        matrix, shift, upper = self._map
+        out = mapped(matrix if steps == 1.0 else matrix * steps, self._block, upper=upper)
+        if shift is not None:
+            out += shift if steps == 1.0 else shift * steps
+        return out
+
+
+class FirstOf(Rows):
+    """First columns of an image. A set may overwrite them in place: nothing else reads them."""
+
+    __slots__ = ("_k",)
+
+    def __init__(self, image: Array, k: int) -> None:
+        self._a, self._k = image, k
+
+    @property
+    def numbers(self) -> Any:
+        """The first k numbers, (k, m)."""
+        return self._a[: self._k]
+
+    def __len__(self) -> int:
+        return self._k
+
+    def padded(self, height: int) -> Array:
+        """Return the numbers above other columns of the image, for sets that overwrite all."""
+        return np.asarray(self._a[:height]) if len(self._a) >= height else super().padded(height)
+
+
+class CellRows(Rows):
+    """Rows of a design of factors, each a cell of a public grid and a few numbers.
+
+    A formula cannot tell them from :class:`Rows`. A set may sum them by cell.
+
+    Attributes
+    ----------
+    grid : Grid
+    values : (d, m) array
+        Numeric variables of each row. **Confidential**.
+    cells : (m,) int array
+        Index of each row's cell. **Confidential**.
+    cache : dict
+        Images of cells under the maps of one reading, by the identity of their matrix: public.
+    images : ((k, K) array, (k, d) array) or None
+        Images of the cells and slopes of the numeric variables, or None for the rows themselves.
+    """
+
+    __slots__ = ("_map", "cache", "cells", "grid", "images", "values")
+
+    def __init__(
+        self, grid: Grid, values: Array, cells: npt.NDArray[np.intp], cache: dict[int, Any],
+        images: tuple[Array, Array] | None = None, of: AffineMap | None = None,
+    ) -> None:  # fmt: skip
+        self.grid, self.values, self.cells, self.cache = grid, values, cells, cache
+        self.images, self._map, self._a = images, of, None
+
+    @property
+    def numbers(self) -> Any:
+        """The numbers, (k, m)."""
+        if self._a is None:
+            images = self.images
+            if images is None:
+                table, numbers = self.grid.table.copy(), list(self.grid.numbers)
+                table[:, self.grid.missing] = np.nan
+                images = table, np.eye(len(table))[:, numbers]
+            self._a = looked_up(*images, self.values, self.cells)
+        return self._a
+
+    def __len__(self) -> int:
+        return len(self.grid.table if self.images is None else self.images[0])
+
+    def __getitem__(self, places: Any) -> Rows:
+        _refuse_rows(places)
+        if self.images is None:
+            place = places % len(self) if isinstance(places, int) else None
+            if place in self.grid.numbers:
+                return Rows(self.values[self.grid.numbers.index(place)][None])
+            return super().__getitem__(places)
+        images, slopes = self.images
+        part = slice(places, places + 1 or None) if isinstance(places, int) else places
+        images, slopes = images[part], slopes[part]
+        if isinstance(places, int):
+            return Rows(looked_up(images, slopes, self.values, self.cells))
+        return CellRows(self.grid, self.values, self.cells, self.cache, (images, slopes))
+
+    def put(self, place: int, x: Rows) -> Rows:
+        """Return the rows with another numeric variable in one place."""
+        values = self.values.copy()
+        values[self.grid.numbers.index(place % len(self))] = x.numbers
+        return CellRows(self.grid, values, self.cells, self.cache)
+
+    def image(self, of: AffineMap) -> Rows:
+        """Return the image under a public affine map: that of each cell is computed once."""
+        if id(of[0]) not in self.cache:
+            self.cache[id(of[0])] = of[0], images_of(of[0], of[1], self.grid)
+        images = self.cache[id(of[0])][1]
+        return CellRows(self.grid, self.values, self.cells, self.cache, images, of)
+
+    def length(self) -> Array:
+        """Return the Euclidean length of each row: that of its cell, where no number moves it."""
+        if self.images is None or self.images[1].any():  # public
+            return super().length()
+        return np.asarray(np.sqrt(squares(np.ascontiguousarray(self.images[0]))).take(self.cells))
+
+    def in_steps(self, steps: float) -> Array:
+        """Return the image times ``steps``: the map is multiplied, then applied."""
+        if self._map is None:
+            return super().in_steps(steps)
+        matrix, shift, _ = self._map
+        images = images_of(matrix * steps, None if shift is None else shift * steps, self.grid)
+        return looked_up(*images, self.values, self.cells)
+
+
+def _refused(name: str) -> PrivacyBugError:
+    return PrivacyBugError(f"{name} is not a function of each row by itself")
+
+
+def _refuse_rows(places: Any) -> None:
+    """Refuse places that would choose rows of the table."""
+    each = places if isinstance(places, list) else [places]
+    kinds = (int, np.integer) if isinstance(places, list) else (int, np.integer, slice)
+    if not all(isinstance(j, kinds) and not isinstance(j, bool) for j in each):
+        raise _refused("a choice of rows")
+
+
+def _operand(x: Any) -> Any:
+    """Return the numbers of rows, or public numbers: one, or one per column, never one per row."""
+    if isinstance(x, Rows):
+        return x.numbers
+    x = np.asarray(x)
+    if x.ndim > 1 or x.dtype.kind not in "fiub":
+        raise PrivacyBugError("public numbers of a formula are one number, or one per column")
+    return x if x.ndim == 0 else x[:, None]
+
+
+def where(condition: Any, x: Any, y: Any) -> Rows:
+    """Return x in the rows where a condition holds, else y."""
+    return Rows(np.where(*map(_operand, (condition, x, y))))
+
+
+def clip(x: Any, low: Any, high: Any) -> Rows:
+    """Return numbers clipped to public ends."""
+    return Rows(np.clip(*map(_operand, (x, low, high))))
+
+
+def linear(
+    matrix: Array, x: Rows, shift: Array | None = None, upper: tuple[int, int] = (0, 0)
+) -> Rows:
+    """Return ``matrix x + shift`` of each row separately, whatever the processor.
+
+    ``upper``: (r, p) if the first r rows of the matrix are upper triangular in p columns.
+    """
+    return x.image((matrix, shift, upper))
+
+
+def stack(*parts: Rows) -> Rows:
+    """Return the columns of several, one after the other."""
+    return Rows(np.vstack([part.numbers for part in parts]))
+
+
+def length(x: Rows) -> Rows:
+    """Return the Euclidean length of each row."""
+    return Rows(x.length()[None])
+
+
+def complete(x: Rows) -> Rows:
+    """Return whether all numbers of a row are finite."""
+    return Rows(np.isfinite(x.numbers).all(axis=0)[None])
+
+
+def entry(table: Array, place: Any) -> Any:
+    """Return the entries of a public table (k,) at each row's place, clipped to 0, ..., k - 1.
+
+    Numbers that are not finite have the first entry. Arrays of places are taken like rows.
+    """
+    numbers = place.numbers if isinstance(place, Rows) else place
+    at = np.where(np.isfinite(numbers), np.clip(numbers, 0.0, len(table) - 1.0), 0.0)
+    entries = np.asarray(table)[at.astype(np.intp)]
+    return Rows(entries) if isinstance(place, Rows) else entries
+
+
+_FUNCTIONS: dict[Any, Any] = {
+    np.where: where,
+    np.clip: clip,
+    np.ones_like: lambda x: Rows(np.ones_like(x.numbers)),
+    np.zeros_like: lambda x: Rows(np.zeros_like(x.numbers)),
+    # public edges, ascending
+    np.searchsorted: lambda edges, x, side="left": Rows(
+        np.searchsorted(np.asarray(edges, dtype=float), x.numbers, side)
+    ),
+    np.full_like: lambda x, value: Rows(np.full_like(x.numbers, value)),
+}
