@@ -39,10 +39,6 @@ class Information:
     noise: float
     bias: float = 0.0  # Bias of an entry, once whitened
 
-    def times(self, factor: float) -> Information:
-        """Return the information per row of another number of rows."""
-        return replace(self, matrix=factor * self.matrix, noise=factor * self.noise)
-
 
 @dataclass(frozen=True, eq=False)
 class State:
@@ -58,6 +54,7 @@ class State:
     nuisance: float = 0.0
     constant: Array | None = None  # (r,): a with ``a'u = 1`` in every complete row
     seen: float = 0.0  # Residual variance of the start (least squares of rows)
+    level: bool = False  # Before the first pass over units: one linear predictor for all
 
     def length(self, v: Array) -> float:
         """Return ``|W v|_M``: root mean square change of the linear predictor."""
@@ -246,8 +243,7 @@ class Beginning:
     # (r,): a with ``a'u = 1`` in every complete row; None: there is none, and theta starts at 0.
     constant: Array | None
     r: int
-    # A distribution of the response in the user's units: mean, sd as if normal, quantiles; None: it
-    # was not released.
+    # Released distribution of the response in the user's units (mean, sd as if normal, quantiles).
     values: Any
     # scale, shift: unit response of one in the user's units.
     scale: float = 1.0
@@ -257,10 +253,6 @@ class Beginning:
         """Return theta at which every linear predictor is eta (0 without a constant)."""
         return np.zeros(self.r) if self.constant is None else eta * self.constant
 
-    def unit(self, y: float) -> float:
-        """Return the unit response of one in the user's units."""
-        return self.scale * y + self.shift
-
     @property
     def sd(self) -> float:
         """Sd of the unit response, or 0.5 (half its range) if it was not released."""
@@ -269,11 +261,12 @@ class Beginning:
     def state(self, theta: Array, phi: float = 1.0, nuisance: float = 0.0) -> State:
         """Return the state before the first pass, not whitened."""
         eye = np.eye(self.r)
-        return State(theta, eye, phi, eye, nuisance=nuisance, constant=self.constant)
+        return State(theta, eye, phi, eye, nuisance=nuisance, constant=self.constant, level=True)
 
-    def middle(self, tau: float = 0.5) -> Array:
-        """Return theta at a quantile of the unit response."""
-        return self.at(0.0 if self.values is None else self.unit(self.values.quantile(tau)))
+    def middle(self) -> Array:
+        """Return theta at the median of the unit response."""
+        known = self.values is not None
+        return self.at(self.scale * self.values.quantile(0.5) + self.shift if known else 0.0)
 
 
 @dataclass(frozen=True)
@@ -479,8 +472,8 @@ class Quantile(Model):
     learns_scale: bool = False
 
     def begin(self, start: Beginning) -> State:
-        """Return the quantile of the response, and its spread."""
-        return start.state(start.middle(self.tau), (rules.QUANTILE_SCALE * start.sd) ** 2, start.sd)
+        """Return the median of the response, and its spread."""
+        return start.state(start.middle(), (rules.QUANTILE_SCALE * start.sd) ** 2, start.sd)
 
     def start(self, start: Start) -> State:
         """Shift least squares by the normal quantile of its residual."""
@@ -492,7 +485,13 @@ class Quantile(Model):
         return State(theta, W, (rules.QUANTILE_SCALE * sd) ** 2, start.M, nuisance=sd)
 
     def evaluate(self, state: State) -> Evaluate:
-        """Return the subgradient, and a normal kernel at zero in units of the density."""
+        """Return the subgradient, and a normal kernel at zero in units of the density.
+
+        Where all rows have one fit, few are near it: Huber's score, least squares' information.
+        """
+        if state.level:
+            most = rules.MAX_EARLY_STEP_OF_UNITS
+            return lambda x, _: (np.clip(x, -most, most), np.ones_like(x))
         root = self._root
         width = rules.KERNEL_WIDTH / rules.QUANTILE_SCALE
         height = 1.0 / (math.sqrt(2.0 * math.pi) * width * root)

@@ -156,7 +156,8 @@ class Fitting:
         part = count_of(counts, sd, n, relation, n * self.counted) / n
         earlier = self.state.earlier
         if earlier is not None:  # of rows of the count before
-            earlier = earlier.times(self.counted / part)
+            f = self.counted / part
+            earlier = replace(earlier, matrix=f * earlier.matrix, noise=f * earlier.noise)
         return replace(self, counted=part, state=replace(self.state, earlier=earlier))
 
     def after(

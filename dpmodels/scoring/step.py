@@ -93,7 +93,7 @@ def newton_step(
     information = Information(
         root @ (released.information / m) @ root.T, noise * float(np.trace(root @ root.T)) / r
     )
-    state = replace(state, earlier=information)
+    state = replace(state, earlier=information, level=False)
     if turn is None:
         d = d * _step_factor(d, safe, math.sqrt(state.phi) * sd / m, plan)
         return _early_of_rows(replace(step, d=d), released, plan, state, model, root @ safe @ root)

@@ -164,6 +164,7 @@ def state():
 MODELS = {
     "least squares": (plain, True),
     "quantile": (Quantile(tau=0.2).evaluate(state()), True),
+    "quantile, first": (Quantile(tau=0.2).evaluate(dataclasses.replace(state(), level=True)), True),
     "Huber": (Huber().evaluate(state()), True),
     "expectile": (Expectile(tau=0.8).evaluate(state()), True),
     **{

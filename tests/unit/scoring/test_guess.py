@@ -36,7 +36,7 @@ CALLS = {
     "huber": ("dp_mest", "y ~ x", {"loss": "huber"}, "scale", 0.66, 0.1),
     "median": ("dp_quantreg", "y ~ x", {}, "sparsity", 0.84, 0.12),
     "people": ("dp_ols", "y ~ x", {"unit": "person"}, "sigma", 0.694, 0.12),
-    "median of people": ("dp_quantreg", "y ~ x", {"unit": "person"}, "sparsity", 0.75, 0.2),
+    "median of people": ("dp_quantreg", "y ~ x", {"unit": "person"}, "sparsity", 0.87, 0.2),
 }
 
 
