@@ -377,6 +377,11 @@ BIAS_ALLOWANCE = _A("bias.allowance",
     "P and intervals include an allowance for clipping bias (calibrated, not proved)",
     "Clipping large scores can bias a coefficient by up to the value in the column Bias <=. The "
     "rule was calibrated on real tables.")  # fmt: skip
+WEIGHED_FIT = _A("bias.weighed",
+    "No score is cut: rows that could have long scores count less",
+    "The coefficients are those of a weighted fit, the same where the model is exact. Where the "
+    "effect of a long-tailed predictor bends, it can differ from the unweighted one by more than "
+    "its interval: try log(x) or bs(x). A larger eps weighs less.")  # fmt: skip
 ERRORS_HC1 = _A("errors.hc1",
     "Standard errors are robust to unequal variances (HC1), not to correlated rows",
     'For clusters use vcov={{"CRV1": "village"}}; for people with several rows, '

@@ -324,7 +324,8 @@ def estimate_fit(
     columns = tuple(f":{n}" for n, e in zip(design.names, empty_columns(design), strict=True) if e)
     # the coefficients of several classes or parts have a name of more before that of the column
     unseen = gone & np.array([bool(columns) and f":{n}".endswith(columns) for n in every])
-    notes = fit_notes(plan, every, open_, gone, unseen)
+    weighed = inference.plan.uncut or getattr(fit.model, "stops", False)
+    notes = fit_notes(plan, every, open_, gone, unseen, weighed=weighed)
     for template in flags[0]:
         marked = np.concatenate([of[template] for of in flags]) & ~gone
         if marked.any():

@@ -265,8 +265,8 @@ class Beginning:
 
     def middle(self) -> Array:
         """Return theta at the median of the unit response."""
-        known = self.values is not None
-        return self.at(self.scale * self.values.quantile(0.5) + self.shift if known else 0.0)
+        released = self.values is not None
+        return self.at(self.scale * self.values.quantile(0.5) + self.shift if released else 0.0)
 
 
 @dataclass(frozen=True)
@@ -490,8 +490,8 @@ class Quantile(Model):
         Where all rows have one fit, few are near it: Huber's score, least squares' information.
         """
         if state.level:
-            most = rules.MAX_EARLY_STEP_OF_UNITS
-            return lambda x, _: (np.clip(x, -most, most), np.ones_like(x))
+            corner = rules.MAX_EARLY_STEP_OF_UNITS
+            return lambda x, _: (np.clip(x, -corner, corner), np.ones_like(x))
         root = self._root
         width = rules.KERNEL_WIDTH / rules.QUANTILE_SCALE
         height = 1.0 / (math.sqrt(2.0 * math.pi) * width * root)

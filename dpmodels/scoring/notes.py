@@ -55,8 +55,7 @@ def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> li
         return []
     return [
         messages.DROPPED(
-            share=100.0 * lost,
-            sd=100.0 * sd,
+            share=100.0 * lost, sd=100.0 * sd,
             shortened=" or shrunk" if shortened else "",
             outside=", or if it is outside subset=" if design.subset else "",
         )
@@ -67,10 +66,7 @@ def _error_notes(plan: Plan[Any]) -> list[Note]:
     """Return notes on the assumptions of the standard errors."""
     person = plan.request.unit
     if person is not None:
-        between_quantiles = (
-            "Covariances between quantiles are those of unrelated rows: errors of differences "
-            "between quantiles are too large."
-        )
+        between = "Errors of differences between quantiles are too large: as of unrelated rows."
         clusters = getattr(plan.detail, "clusters", None)
         psu = None if clusters is None else clusters.frame.survey.psu
         equal = plan.request.options.get("person_weights") == "equal"
@@ -79,7 +75,7 @@ def _error_notes(plan: Plan[Any]) -> list[Note]:
             messages.ERRORS_PERSON(
                 who="person" if psu is None else "cluster",
                 column=person.column if psu is None else psu,
-                more=between_quantiles if len(plan.detail.chains) > 1 else "",
+                more=between if len(plan.detail.chains) > 1 else "",
             ),
         ]
     if getattr(plan.detail, "clusters", None) is not None:
@@ -96,18 +92,16 @@ def marked_names(names: Sequence[str], which: npt.NDArray[np.bool_]) -> list[str
 
 
 def fit_notes(
-    plan: Plan[Any],
-    names: tuple[str, ...],
-    undetermined: npt.NDArray[np.bool_],
-    lost: npt.NDArray[np.bool_],
-    empty: npt.NDArray[np.bool_],
-) -> list[Note]:
-    """Return notes on the errors of a fit, and on coefficients without a test."""
+    plan: Plan[Any], names: tuple[str, ...], undetermined: Mask, lost: Mask, empty: Mask, *,
+    weighed: bool,
+) -> list[Note]:  # fmt: skip
+    """Return notes on the errors of a fit (``weighed``: no score is cut), and on untested terms."""
     notes, who = plan.reason_notes, "rows" if plan.request.unit is None else "people"
     count = int(undetermined.sum())
     if 2 * count > len(names):
         notes.append(messages.MOSTLY_NOISE(count=count, total=len(names), who=who))
-    notes += [messages.BIAS_ALLOWANCE(), *_error_notes(plan)]
+    bias = messages.WEIGHED_FIT if weighed else messages.BIAS_ALLOWANCE
+    notes += [bias(), *_error_notes(plan)]
     if undetermined.any():
         notes.append(messages.TOO_NOISY(columns=marked_names(names, undetermined), who=who))
     if empty.any():
