@@ -674,24 +674,13 @@ def _check_public(entry: Method) -> None:
 
 
 def build_request(
-    verb: str,
-    formula: Any,
-    *,
-    eps: Any,
-    delta: Any,
-    method: str,
-    kinds: Mapping[str, str] | None = None,
-    attached: Schema | None = None,
-    schema: Schema | None = None,
-    bounds: Any = None,
-    public: Any = None,
-    inference: bool = True,
-    seed: int | None = None,
-    progress: bool | None = None,
+    verb: str, formula: Any, *, eps: Any, delta: Any, method: str,
+    kinds: Mapping[str, str] | None = None, attached: Schema | None = None,
+    schema: Schema | None = None, bounds: Any = None, public: Any = None, inference: bool = True,
+    seed: int | None = None, progress: bool | None = None,
     options: Mapping[str, Any] = MappingProxyType({}),
-    design_options: Mapping[str, Any] | None = None,
-    reasons: tuple[str, ...] = (),
-) -> Designed:
+    design_options: Mapping[str, Any] | None = None, reasons: tuple[str, ...] = (),
+) -> Designed:  # fmt: skip
     """Validate a call completely, before any private cell is read.
 
     ``kinds`` are public dtypes of the columns, None when planning without data (then the schema

@@ -101,10 +101,11 @@ _GRID_POINTS, _WIDE = (1 << 15) + 1, 2.0
 class Tabulated(Model):
     """A score given on a grid of residuals, in units of the unit response."""
 
-    # grid, psi, omega: (k,) arrays
+    # grid, psi, omega, early: (k,) arrays; early: the information of early passes, at least omega
     grid: Any = None
     psi: Any = None
     omega: Any = None
+    early: Any = None
     pass_shares: PassShares = rules.BENT
     leverage: float = 1.0
     averages: bool = False
@@ -138,8 +139,10 @@ class Tabulated(Model):
             )
         if not omega.max() > 0.0:
             raise RequestError("the second derivative of the loss is nowhere positive")
-        scale = float(omega.max())
-        return cls(grid=grid, psi=psi / scale, omega=np.maximum(omega / scale, 0.0))
+        psi, omega = psi / float(omega.max()), np.maximum(omega / float(omega.max()), 0.0)
+        at_zero = len(grid) // 2  # slope of the chord from there, as of Huber
+        chord = np.divide(psi - psi[at_zero], grid, out=omega.copy(), where=grid != 0.0)
+        return cls(grid=grid, psi=psi, omega=omega, early=np.maximum(omega, chord))
 
     def begin(self, start: Beginning) -> State:
         """Return the median of the response, and its spread."""
@@ -157,7 +160,8 @@ class Tabulated(Model):
 
     def evaluate(self, state: State) -> Evaluate:
         """Interpolate, with constant values beyond the grid."""
-        root, grid, psi, omega = math.sqrt(state.phi), self.grid, self.psi, self.omega
+        root, grid, psi = math.sqrt(state.phi), self.grid, self.psi
+        omega = self.omega if state.last else self.early
         step = (len(grid) - 1) / (grid[-1] - grid[0])
         psi_step, omega_step = np.diff(psi), np.diff(omega)
 
@@ -172,7 +176,7 @@ class Tabulated(Model):
 
     def most(self, state: State) -> tuple[float, float]:
         """Return the largest values of the table."""
-        return float(np.abs(self.psi).max()) / math.sqrt(state.phi), float(self.omega.max())
+        return float(np.abs(self.psi).max()) / math.sqrt(state.phi), float(self.early.max())
 
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the scale of the score."""

@@ -55,6 +55,7 @@ class State:
     constant: Array | None = None  # (r,): a with ``a'u = 1`` in every complete row
     seen: float = 0.0  # Residual variance of the start (least squares of rows)
     level: bool = False  # Before the first pass over units: one linear predictor for all
+    last: bool = False  # Before the last pass, which releases the information of intervals
 
     def length(self, v: Array) -> float:
         """Return ``|W v|_M``: root mean square change of the linear predictor."""
@@ -594,8 +595,14 @@ class Huber(Model):
         return replace(state, phi=self.fixed**2) if self.fixed else state
 
     def evaluate(self, state: State) -> Evaluate:
-        """Return the clipped residual, and 1 inside the corner."""
+        """Return the clipped residual, and 1 inside the corner.
+
+        Early passes have the weight of iterated least squares, ``min(1, k/|x|)``: its steps do not
+        overshoot. Those by the derivative alternate if few rows are within the corner at the start.
+        """
         top = self.k
+        if not state.last:
+            return lambda x, _: (np.clip(x, -top, top), top / np.maximum(np.abs(x), top))
         return lambda x, _: (np.clip(x, -top, top), (np.abs(x) <= top).astype(float))
 
     @property

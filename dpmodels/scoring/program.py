@@ -204,8 +204,9 @@ def scoring_pass(
     for fit, plan in zip(fits, plans, strict=True):
         into, name = Parallel(plan, coordinates.rank), fit.chain.step(k)
         formula, turn = row_of(
-            centre_of(fit.model, fit.state, coordinates, rows), into.step, plan.clip_of_weights
-        )
+            centre_of(fit.model, replace(fit.state, last=plan.last), coordinates, rows),
+            into.step, plan.clip_of_weights,
+        )  # fmt: skip
         costs = costs_of_pass(plan, name) if payer else ()
         steps = tuple(LedgerStep(label, Gaussian(mu)) for label, mu in costs if mu)
         requests.append(Release(name, into, formula, rows, read, payer, steps))

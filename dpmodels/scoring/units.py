@@ -477,8 +477,8 @@ class UnitEngine(ScoringEngine):
         self, plan: UnitsPlan, k: int, share: float, fit: Fitting, design: Design, ask: Ask
     ) -> Fitting:
         """Release the lengths of scores, then pass k by them; return the fit after its step."""
-        pilot, r = plan.pilot, plan.p
-        expansion, state, last = fit.model, fit.state, k == plan.many
+        pilot, r, last = plan.pilot, plan.p, k == plan.many
+        expansion, state = fit.model, replace(fit.state, last=last)
         mu, early = plan.part(share), pilot.read()
         scale = fit.chain.score.scale
         guess = plan.n if last else pilot.early(plan.n)

@@ -166,6 +166,7 @@ MODELS = {
     "quantile": (Quantile(tau=0.2).evaluate(state()), True),
     "quantile, first": (Quantile(tau=0.2).evaluate(dataclasses.replace(state(), level=True)), True),
     "Huber": (Huber().evaluate(state()), True),
+    "Huber, last": (Huber().evaluate(dataclasses.replace(state(), last=True)), True),
     "expectile": (Expectile(tau=0.8).evaluate(state()), True),
     **{
         f"{name} {link}": (
