@@ -52,7 +52,7 @@ def row(whole, names):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fit = dp.dp_coxph(
-                "Surv(t, d) ~ " + " + ".join(names), d, eps=1, delta=1e-6, bounds=box, seed=seed
+                "Surv(t, d == 1) ~ " + " + ".join(names), d, eps=1, delta=1e-6, bounds=box, seed=seed
             )
         low, high = fit.conf_int().to_numpy().T
         seen, clear = np.abs(b / se) > Z, (low > 0) | (high < 0)

@@ -186,7 +186,7 @@ def fit_of(design, d, eps, seed):
     box = {"x1": (0, 1), "x2": (-6, 6), "x3": (-3, 4)}
     if design == "cox":
         box = {"t": (0, 12), "x1": (0, 1), "x2": (-3, 3), "x3": (-1, 1)}
-        return dp.dp_coxph("Surv(t, d) ~ x1 + x2 + x3", d, bounds=box, **call)
+        return dp.dp_coxph("Surv(t, d == 1) ~ x1 + x2 + x3", d, bounds=box, **call)
     if design == "feols":
         return dp.dp_feols(
             "y ~ x1 + x2 + x3 | id", d, unit="id", bounds={**box, "y": (-10, 10)}, **call

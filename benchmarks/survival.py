@@ -75,7 +75,7 @@ def run(design, n, eps, K, runs=RUNS):
     for i in range(runs):
         seen, event, _ = cohort(rng, n, design)
         fit = dp.dp_survfit(
-            "Surv(t, d) ~ 1", {"t": seen, "d": event}, eps=eps, delta=1e-6, breaks=K,
+            "Surv(t, d == 1) ~ 1", {"t": seen, "d": event}, eps=eps, delta=1e-6, breaks=K,
             bounds={"t": (0, END)}, seed=i,
         )  # fmt: skip
         found = fit.tidy()
