@@ -221,12 +221,9 @@ def _fit(fit: Any) -> dict[str, Any]:
 
 def _plan(plan: Any) -> dict[str, Any]:
     """Return the parts of a plan that R keeps."""
-    return {
-        "text": plan.as_text(),
-        "verdict": plan.verdict,
-        "columns": columns_of(plan.to_frame()),
-        **{
-            part: {"names": list(numbers), "values": [float(n) for n in numbers.values()]}
-            for part, numbers in (("shares", plan.shares), ("scales", plan.scales))
-        },
+    parts = {
+        part: {"names": list(numbers), "values": [float(n) for n in numbers.values()]}
+        for part, numbers in (("shares", plan.shares), ("scales", plan.scales))
     }
+    columns = columns_of(plan.to_frame())
+    return {"text": plan.as_text(), "verdict": plan.verdict, "columns": columns, **parts}
