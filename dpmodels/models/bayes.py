@@ -342,32 +342,35 @@ def estimate_sums(plan: Plan[BayesDetail], release: Release) -> Estimate:
         "class": "separate for each class (private release)",
     }[detail.variance]
     noise = _privacy_errors(detail, scale, values, values["counts"], n)
+    noise[:, 0] *= n / max(float(values["counts"].sum()), 1.0)  # a prior is a share of usable rows
     out = _estimate(
         release, n, detail.c0 if detail.form == "paper" else 1.0 / n, variance,
         messages.FEATURES_INDEPENDENT(variances=variances),
         vcov_privacy=np.diag(noise.ravel() ** 2),
         stats={"classes": float(len(release.design.levels))},
     )  # fmt: skip
-    return _with_errors(out, detail, scale, values, noise, n) if "squares" in values else out
+    return _with_errors(out, plan, scale, values, noise) if "squares" in values else out
 
 
 def _with_errors(
-    out: Estimate, detail: BayesDetail, scale: FeatureScale, values: Any, noise: Array, n: int
+    out: Estimate, plan: Plan[BayesDetail], scale: FeatureScale, values: Any, noise: Array
 ) -> Estimate:
     """Return the estimate with sampling errors, and the parts of the errors of predictions.
 
     Sampling is that of the model: multinomial classes of normal features with these variances.
+    Up to m rows of a person go together: ``Estimate.of_copied_rows`` widens the errors alone.
     """
+    detail, n, m = plan.detail, max(float(values["counts"].sum()), 1.0), plan.request.copies
     prior, v, count = out.arrays["prior"], out.arrays["variances"], out.arrays["prior"][:, None] * n
     d, shared = v.shape[1], detail.variance == "shared"
     sampling = np.diag(np.column_stack([prior, v / count]).ravel())
     sampling[:: d + 1, :: d + 1] = (np.diag(prior) - np.outer(prior, prior)) / n
     squares, size = Sum(scale.squares, products=True), n if shared else count
     of_squares = sensitivity(squares if shared else InClasses(squares, len(v)), "replace", "l2")
-    error = (scale.half**2 * of_squares / detail.mu["variance"] / size) ** 2 + 2.0 * v**2 / size
+    error = (scale.half**2 * of_squares / detail.mu["variance"] / size) ** 2 + 2.0 * m * v**2 / size
     parts = {
-        "variance_of_log_priors": 1.0 / count[:, 0] + (noise[:, 0] / prior) ** 2,
-        "sampling_of_means": v / count, "privacy_of_means": noise[:, 1:] ** 2,
+        "variance_of_log_priors": m / count[:, 0] + (noise[:, 0] / prior) ** 2,
+        "sampling_of_means": m * v / count, "privacy_of_means": noise[:, 1:] ** 2,
         "variance_of_variances": error[: 1 if shared else None],
         "variance_by_mean": -2.0 * scale.half * values["means"] * count / size,
     }  # fmt: skip

@@ -174,7 +174,7 @@ def estimate(plan: Plan[PcaDetail], release: Release) -> Estimate:
     scales *= math.sqrt(wrong**2 @ (lever * (1.0 - lever)))
     # root mean squares of the sine of the angle, at most (components.md, 5.4)
     private = math.hypot(noise * math.sqrt(k * (design.p - k) / 2.0), scales)
-    sines = private, math.sqrt(rows) / (2.0 * gap)
+    sines = private, math.sqrt(rows * plan.request.copies) / (2.0 * gap)
     angles = [math.degrees(math.asin(min(1.0, sine))) for sine in (math.hypot(*sines), *sines)]
     named = zip(("angle_error", "angle_privacy", "angle_sampling"), angles, strict=True)
     return Estimate(

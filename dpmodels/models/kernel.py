@@ -637,7 +637,7 @@ def estimate_regression(plan: Plan[NpregDetail], release: Release) -> Estimate:
     if not release.reply:
         return Estimate.silent(("curve",))
     frame: NpregReleased = release.detail
-    flat = flatness(release.design, frame.points.shape[1])
+    flat = flatness(release.design, frame.points.shape[1]) / plan.request.copies
     arrays = _scales(frame.rows, frame.points, detail.h, frame.sigma, flat)
     if detail.form == "functional":
         N, D = release.values["N"], release.values["D"]
@@ -655,13 +655,12 @@ def estimate_regression(plan: Plan[NpregDetail], release: Release) -> Estimate:
         + ("" if len(points) < 1000 else f" #{i}")
         for i, row in enumerate(points)
     )
-    return _estimate(
-        names, frame.rows, f, se, sampling, arrays, {"bandwidth": detail.h}, messages.KERNEL_GAPS()
-    )
+    stats, gaps = {"bandwidth": detail.h}, messages.KERNEL_GAPS()
+    return _estimate(plan, names, frame.rows, f, se, sampling, arrays, stats, gaps)
 
 
 def _estimate(
-    names: tuple[str, ...], rows: UnitRows, f: Array, se: Array, sampling: Array,
+    plan: Plan[Any], names: tuple[str, ...], rows: UnitRows, f: Array, se: Array, sampling: Array,
     arrays: dict[str, Array], stats: dict[str, float], *notes: Any,
 ) -> Estimate:  # fmt: skip
     """Return a curve in the user's units; errors of many points are in ``arrays`` alone."""
@@ -670,7 +669,7 @@ def _estimate(
     band = messages.KERNEL_SMOOTHED() if with_sampling else messages.KERNEL_BAND()
     return Estimate(
         names, rows.y_centre + rows.y_half * f, stats=stats, notes=(band, *notes),
-        vcov_sampling=np.diag(spread) if few and with_sampling else None,
+        vcov_sampling=np.diag(spread / plan.request.copies) if few and with_sampling else None,
         vcov_privacy=np.diag(privacy) if few else None,
         arrays={**arrays, "f": f, "se": np.hypot(se, sampling)},
     )  # fmt: skip
@@ -761,15 +760,14 @@ def estimate_wavelet(plan: Plan[tuple[int, float]], release: Release) -> Estimat
     rows: UnitRows = release.detail
     level, mu = plan.detail
     cells, sigma = 2**level, 2.0 / mu
-    flat = flatness(release.design, 0.0)
+    flat = flatness(release.design, 0.0) / plan.request.copies
     f, se, sampling = curve(release.values["sums"], release.values["counts"], sigma, flat)
     u = ((np.arange(cells) + 0.5) / cells * 2.0 - 1.0)[:, None]
     arrays = _scales(rows, u, 1.0 / cells, sigma, flat)
     name = next(c.name for c in release.design.columns if c.kind != "intercept")
     names = tuple(f"f({name}={v:.4g})" for v in arrays["points"][:, 0].tolist())
-    return _estimate(
-        names, rows, f, se, sampling, arrays, {"cells": float(cells)}, messages.CELL_MEANS()
-    )
+    stats, note = {"cells": float(cells)}, messages.CELL_MEANS()
+    return _estimate(plan, names, rows, f, se, sampling, arrays, stats, note)
 
 
 WAVELET = Backend(plan_wavelet, release_wavelet, estimate_wavelet)

@@ -46,3 +46,13 @@ def test_both_parts_are_there(quiet):
     line = dp.dp_pca("~ a + b + c + d", frame, eps=1, delta=1e-6, schema=SCHEMA, seed=1).glance()
     both = np.hypot(*(np.sin(np.radians(line[f"angle_{part}"][0])) for part in ("privacy", "sampling")))
     assert np.sin(np.radians(line["angle_error"][0])) == pytest.approx(both)
+
+
+def test_rows_of_a_person_widen_the_bound(quiet):
+    frame = pd.DataFrame(table(9000, 1), columns=list("abcd")).assign(id=np.arange(9000) // 3)
+    call = {"eps": 50, "delta": 1e-6, "schema": SCHEMA, "seed": 1}
+    single, three = (
+        np.sin(np.radians(dp.dp_pca("~ a + b + c + d", frame, **call, **person).glance()["angle_sampling"][0]))
+        for person in ({}, {"unit": "id", "max_rows": 3})
+    )
+    assert three / single == pytest.approx(3**0.5, rel=0.1)

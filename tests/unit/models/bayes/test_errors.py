@@ -87,3 +87,27 @@ def test_what_has_no_errors_says_so(quiet):
     for options in ({"variance": "identity", "R": 16.0}, {"method": "dpnb"}):
         with pytest.raises(dp.errors.NotReleasedError, match="variance='shared'"):
             fitted(5000, 2, **options).predict(NEW, what="prob", interval="confidence")
+
+
+def test_rows_of_a_person_widen_predictions_as_they_widen_the_table(quiet):
+    rows = table(9000, 1)
+    rows["id"] = np.arange(9000) // 3
+    call = {"eps": 50, "delta": 1e-6, "schema": SCHEMA, "seed": 1}
+    single, three = (
+        dp.dp_bayes("k ~ a + b", rows, **call, **person).predict(NEW, what="prob", se_fit=True)["se_fit"].to_numpy()
+        for person in ({}, {"unit": "id", "max_rows": 3})
+    )
+    assert three / single == pytest.approx(np.full(12, 3**0.5), rel=0.1)
+
+
+def test_errors_are_those_of_the_rows_that_count(quiet):
+    """With three of four rows unusable, errors are those of a table of the others."""
+    rows = table(20_000, 1)
+    rows.loc[rows.index % 4 > 0, "a"] = np.nan
+    call = {"eps": 20, "delta": 1e-6, "schema": SCHEMA, "seed": 1}
+    gaps, few = (dp.dp_bayes("k ~ a + b", part, **call) for part in (rows, rows[::4]))
+    for kind in ("sampling", "privacy"):
+        both = [np.sqrt(np.diag(fit.vcov(kind))) for fit in (gaps, few)]
+        assert both[0] == pytest.approx(both[1], rel=0.05)
+    errors = [fit.predict(NEW, what="prob", se_fit=True)["se_fit"] for fit in (gaps, few)]
+    assert errors[0].to_numpy() == pytest.approx(errors[1].to_numpy(), rel=0.2)

@@ -61,3 +61,12 @@ def test_cells_of_wavelets_have_errors(quiet):
     f = np.clip(2 * fit.params.to_numpy() - 1, -1, 1)
     sampling = np.sqrt(np.diag(fit.vcov("sampling")))
     assert sampling == pytest.approx(np.sqrt((1 - f**2) / 4 / (5000 / 8)), rel=0.2)
+
+
+def test_rows_of_a_person_widen_the_band_as_they_widen_the_table(quiet):
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, 6000)
+    rows = pd.DataFrame({"x": x, "y": (rng.uniform(size=6000) < chance(x)).astype(int), "id": np.arange(6000) // 3})
+    schema = dp.Schema(x=dp.Real(-1, 1), y=dp.Binary())
+    fit = dp.dp_npreg("y ~ x", rows, eps=8, delta=1e-6, schema=schema, seed=1, unit="id", max_rows=3, at={"x": [0.0]})
+    assert fit.predict({"x": [0.0]}, se_fit=True)["se_fit"][0] == pytest.approx(fit.vcov().iloc[0, 0] ** 0.5, rel=1e-4)
