@@ -41,6 +41,7 @@ test_that("arguments that Python cannot have are refused before it is asked", {
   expect_error(dp_lm(y ~ x, rows, 1, 1e-6, NULL, NULL, NULL, NULL, 5), "given by name")
   expect_error(dp_lm(y ~ x, rows, eps = 1, delta = 1e-6, weights = mean), "is a function")
   expect_error(dp_glm(y ~ x, rows, eps = 1, delta = 1e-6, family = mean), "family is a name")
+  expect_error(dp_lm(y ~ x, rows, eps = 1, delta = 1e-6, design = list(weigths = "z")), "Did you mean 'weights'")
 })
 
 test_that("nothing about cells is said: odd cells give the same conditions as good ones", {
