@@ -550,7 +550,10 @@ LOGRANK_NOISE = _A("surv.logrank",
     "Noise costs power. Counts are noisy.")  # fmt: skip
 KERNEL_BAND = _A("kernel.band",
     "The band covers the kernel estimate without privacy, not the true curve",
-    "It does not include smoothing bias or sampling error.")  # fmt: skip
+    "It does not include smoothing bias or sampling error. Of a 0/1 response that is declared as "
+    "dp.Binary() it includes sampling error.")  # fmt: skip
+KERNEL_SMOOTHED = _A("kernel.smoothed",
+    "The band covers the smoothed curve: it includes sampling error, not smoothing bias")
 KERNEL_GAPS = _A("kernel.gaps",
     "Points with too small a noisy sum of kernel weights have no value (nan)",
     "Too few rows are near them. A larger bandwidth, more rows or a larger eps would "
@@ -578,10 +581,11 @@ MIXTURE = _A("panel.mixture",
     "The mixture is by the released weights. mundlak=True separates the two.")  # fmt: skip
 FEATURES_INDEPENDENT = _A("bayes.independent",
     "Features are independent within a class; variances are {variances}",
-    "If features are correlated, predicted probabilities are too close to 0 and 1.")  # fmt: skip
+    "If features are correlated, predicted probabilities are too close to 0 and 1. Errors hold "
+    "for this model.")  # fmt: skip
 SUBSPACE = _A("components.subspace",
-    "Only the subspace is estimated; loadings are in {units} of the columns",
-    "Within the subspace the axes are the eigenvectors of the released projector.")  # fmt: skip
+    "Only the subspace is estimated, to about {angle:.2g} degrees; loadings are in {units}",
+    "The angle has noise and a bound of sampling. Axes are those of the released projector.")
 RESAMPLED = _A("noised.resampled",
     "Standard errors are the spread of {count} fits to resampled released rows",
     "They cost nothing. The noise is large here: the smallest eigenvalue of the noise-corrected "

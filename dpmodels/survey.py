@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError, shown
+from dpmodels.errors import RequestError, UnknownOptionError, did_you_mean, shown
 
 #: Guessed correlation of the scores of one cluster.
 ICC = 0.15
@@ -115,10 +115,16 @@ class Survey:
     errors_only: bool = field(default=False, repr=False)
 
     def __new__(cls, *positional: Any, **named: Any) -> Survey:
-        """Answer the names that svydesign has for the same."""
+        """Answer the names that svydesign has for the same, and refuse others."""
+        names = [f.name for f in fields(cls)]
         for name in named:
             if name in _MEANT_DESIGN:
                 raise RequestError(f"dp.Survey has no {name}=: {_MEANT_DESIGN[name]}")
+            if name not in names:
+                raise UnknownOptionError(
+                    f"design= has no {shown(name)}.{did_you_mean(name, names)} It has: "
+                    f"{', '.join(names[:-1])}"
+                )
         return super().__new__(cls)
 
     def __post_init__(self) -> None:

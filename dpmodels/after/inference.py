@@ -750,3 +750,28 @@ def roc(n1: Array, n0: Array) -> tuple[Array, Array]:
         total = max(float(above[-1]), 1.0)
         rates.append(np.clip(np.maximum.accumulate(above) / total, 0.0, 1.0))
     return rates[0], rates[1]
+
+
+#: Least probability whose log odds are looked at.
+LEAST_SHOWN = 1e-9
+
+
+def of_classes(
+    levels: Sequence[Any], p: Array, se: Array, half: Array, index: Any, *, interval: str | None,
+    se_fit: bool,
+) -> Any:  # fmt: skip
+    """Return ``class, fit, lwr, upr, se_fit`` of probabilities p (m, K), a row for each.
+
+    ``se`` and the half widths ``half`` are of log odds, in which intervals are symmetric.
+    """
+    import pandas as pd
+
+    odds = np.clip(p, LEAST_SHOWN, 1.0 - LEAST_SHOWN)
+    columns: dict[str, Any] = {"class": np.tile(levels, len(p)), "fit": p.ravel()}
+    if interval is not None:
+        for name, end in (("lwr", -half), ("upr", half)):
+            columns[name] = 1.0 / (1.0 + (1.0 / odds - 1.0) * np.exp(-end)).ravel()
+    if se_fit:
+        columns["se_fit"] = (se * odds * (1.0 - odds)).ravel()
+    rows = np.arange(len(p)) if index is None else np.asarray(index)
+    return pd.DataFrame(columns, index=np.repeat(rows, p.shape[1]))

@@ -194,18 +194,10 @@ def dp_moments(
 
 @like(dp_ols)
 def dp_pca(
-    formula: str | Sequence[str],
-    data: Any,
-    *,
-    eps: float,
-    delta: float,
-    k: int = 1,
-    schema: Schema | None = None,
-    bounds: Mapping[str, tuple[float, float]] | None = None,
-    budget: Any = None,
-    seed: int | None = None,
-    **options: Any,
-) -> Fit:
+    formula: str | Sequence[str], data: Any, *, eps: float, delta: float, k: int = 1,
+    schema: Schema | None = None, bounds: Mapping[str, tuple[float, float]] | None = None,
+    budget: Any = None, seed: int | None = None, **options: Any,
+) -> Fit:  # fmt: skip
     """Release the subspace of the leading principal components.
 
     Parameters
@@ -223,7 +215,7 @@ def dp_pca(
     -------
     Fit
         ``params``: loadings ("PC1:x1", ...); NaN after a no-reply, when the eigengap behind
-        component k is not visible above the noise.
+        component k is not visible. ``glance()``: ``angle_error`` of the subspace, degrees at most.
 
     Privacy
     -------
@@ -252,20 +244,11 @@ def dp_pca(
 
 @like(dp_ols)
 def dp_npreg(
-    formula: str,
-    data: Any,
-    *,
-    eps: float,
-    delta: float,
-    method: str | None = None,
-    schema: Schema | None = None,
-    bounds: Mapping[str, tuple[float, float]] | str | None = None,
-    inference: bool = True,
-    budget: Any = None,
-    seed: int | None = None,
-    progress: bool | None = None,
-    **options: Any,
-) -> Fit:
+    formula: str, data: Any, *, eps: float, delta: float, method: str | None = None,
+    schema: Schema | None = None, bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    inference: bool = True, budget: Any = None, seed: int | None = None,
+    progress: bool | None = None, **options: Any,
+) -> Fit:  # fmt: skip
     """Fit a Nadaraya-Watson kernel regression with differential privacy.
 
     Parameters
@@ -284,7 +267,7 @@ def dp_npreg(
     -------
     Fit
         ``params`` are the values at the points; ``predict(new)`` interpolates and never draws
-        noise again; ``plot()`` shows the curve with its privacy band.
+        noise again; ``plot()`` shows the curve with its band.
 
     Privacy
     -------
@@ -312,20 +295,11 @@ def dp_npreg(
 
 @like(dp_ols)
 def dp_bayes(
-    formula: str,
-    data: Any,
-    *,
-    eps: float,
-    delta: float,
-    method: str | None = None,
-    schema: Schema | None = None,
-    bounds: Mapping[str, tuple[float, float]] | str | None = None,
-    inference: bool = True,
-    budget: Any = None,
-    seed: int | None = None,
-    progress: bool | None = None,
-    **options: Any,
-) -> Fit:
+    formula: str, data: Any, *, eps: float, delta: float, method: str | None = None,
+    schema: Schema | None = None, bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    inference: bool = True, budget: Any = None, seed: int | None = None,
+    progress: bool | None = None, **options: Any,
+) -> Fit:  # fmt: skip
     """Fit a Gaussian Bayes classifier with differential privacy.
 
     Parameters
@@ -342,9 +316,9 @@ def dp_bayes(
     Returns
     -------
     Fit
-        ``params`` are the priors and class means. ``predict(new)`` gives classes,
-        ``predict(new, what="prob")`` their probabilities; ``dpmodels.balanced_error`` and
-        ``dpmodels.confusion_table`` measure them on public data.
+        ``params`` are the priors and class means. ``predict(new)`` gives classes, ``predict(new,
+        what="prob")`` their probabilities, with ``interval="confidence"`` and ``se_fit=True``;
+        ``dpmodels.balanced_error``, ``dpmodels.confusion_table`` measure them on public data.
 
     Privacy
     -------

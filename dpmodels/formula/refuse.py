@@ -212,20 +212,16 @@ def need_range(inner: ast.expr, name: str, ctx: Context) -> FormulaError:
 def need_levels(name: str, numeric: bool, interval: Interval, ctx: Context) -> FormulaError:
     """Refuse ``C(x)`` of a variable without declared levels."""
     written = written_name(name)
-    lines = [
-        f"Fix, in the schema:   {name} = dp.Levels([...])",
-        f"or in the formula:    C({written}, levels=[...])",
-    ]
-    if numeric:
-        points = _spaced_knots(interval, 2) if interval is not None else "[...]"
-        lines.append(f"or cut the number at public points: cut({written}, breaks={points})")
-    else:
-        lines.append(f"For an open-ended set of levels: hashed({written}, levels=32)")
+    levels = "[0, 1]" if interval == (0, 1) else "[...]"
+    points = "[...]" if interval is None else _spaced_knots(interval, 2)
     return ctx.refuse(
         f"The levels of `{name}` are not declared; reading them from the data would reveal which "
         "categories occur.",
-        *lines,
-    )
+        f"Fix, in the schema:   {name} = dp.Levels({levels})",
+        f"or in the formula:    C({written}, levels={levels})",
+        f"or cut the number at public points: cut({written}, breaks={points})" if numeric
+        else f"For an open-ended set of levels: hashed({written}, levels=32)",
+    )  # fmt: skip
 
 
 def refused_private(node: ast.AST, ctx: Context) -> None:

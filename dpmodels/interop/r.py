@@ -37,8 +37,8 @@ def run(
         A name of ``dpmodels``, as "dp_ols" or "Budget.open".
     arguments : mapping
         By name. R's columns are those of :func:`table`.
-    owner : str or object, optional
-        The JSON text of a fit, or a budget: ``name`` is a method or an attribute of it.
+    owner : mapping or object, optional
+        ``r_fit``, the JSON text of a fit, or a budget: ``name`` is a method or an attribute of it.
     positional : sequence
         Arguments without a name.
 
@@ -69,9 +69,7 @@ def _result(name: str, arguments: Mapping[str, Any], owner: Any, positional: Seq
     """Call a function of the package, or a method of a fit, by its dotted name."""
     import dpmodels
 
-    result: Any = dpmodels if owner is None else owner
-    if isinstance(owner, str):
-        result = dpmodels.results.Fit.from_json(owner)
+    result: Any = dpmodels if owner is None else argument(owner)
     for part in name.split("."):
         result = getattr(result, part)
     named = {key: argument(value) for key, value in arguments.items()}
@@ -91,6 +89,10 @@ def argument(value: Any) -> Any:
     if isinstance(value, Mapping):
         if "r_columns" in value:
             return table(value["names"], value["r_columns"])
+        if "r_fit" in value:
+            from dpmodels.results import Fit
+
+            return Fit.from_json(value["r_fit"])
         return {key: argument(part) for key, part in value.items()}
     return [argument(part) for part in value] if isinstance(value, list) else value
 
@@ -99,11 +101,8 @@ def _variable(spec: Any) -> Any:
     """Return a declaration: texts are levels, FALSE and TRUE are a 0/1 variable."""
     from dpmodels.variables import Binary, Levels
 
-    if isinstance(spec, list) and spec and all(isinstance(level, str) for level in spec):
-        return Levels(spec)
-    if isinstance(spec, list) and spec and all(isinstance(level, bool) for level in spec):
-        return Binary()
-    return spec
+    kinds = {type(level) for level in spec} if isinstance(spec, list) else set()
+    return Levels(spec) if kinds == {str} else Binary() if kinds == {bool} else spec
 
 
 # -- Columns of R
@@ -173,12 +172,15 @@ def plain(value: Any) -> Any:
         return columns_of(value)
     if hasattr(value, "index") and hasattr(value, "to_numpy"):
         return {"names": [str(n) for n in value.index], "values": _cells(value)}
-    if hasattr(value, "charges") and hasattr(value, "check"):
+    if isinstance(value, Mapping):
+        parts = {str(key): plain(part) for key, part in value.items()}
+        return parts if type(value) is dict else {"text": str(value), **parts}
+    if hasattr(value, "check"):  # a budget, or a study
         return value
     if hasattr(value, "as_text"):
-        return {"text": value.as_text()}
-    if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
+        return {"text": value.as_text(), "object": value}
+    if hasattr(value, "to_dict"):
+        return plain(value.to_dict())
     if isinstance(value, (list, tuple)):
         return [plain(part) for part in value]
     if isinstance(value, np.ndarray):
@@ -219,12 +221,9 @@ def _fit(fit: Any) -> dict[str, Any]:
 
 def _plan(plan: Any) -> dict[str, Any]:
     """Return the parts of a plan that R keeps."""
-    return {
-        "text": plan.as_text(),
-        "verdict": plan.verdict,
-        "columns": columns_of(plan.to_frame()),
-        **{
-            part: {"names": list(numbers), "values": [float(n) for n in numbers.values()]}
-            for part, numbers in (("shares", plan.shares), ("scales", plan.scales))
-        },
+    parts = {
+        part: {"names": list(numbers), "values": [float(n) for n in numbers.values()]}
+        for part, numbers in (("shares", plan.shares), ("scales", plan.scales))
     }
+    columns = columns_of(plan.to_frame())
+    return {"text": plan.as_text(), "verdict": plan.verdict, "columns": columns, **parts}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -341,12 +341,40 @@ def estimate_sums(plan: Plan[BayesDetail], release: Release) -> Estimate:
         "shared": "pooled over the classes (private release)",
         "class": "separate for each class (private release)",
     }[detail.variance]
-    return _estimate(
+    noise = _privacy_errors(detail, scale, values, values["counts"], n)
+    noise[:, 0] *= n / max(float(values["counts"].sum()), 1.0)  # a prior is a share of usable rows
+    out = _estimate(
         release, n, detail.c0 if detail.form == "paper" else 1.0 / n, variance,
         messages.FEATURES_INDEPENDENT(variances=variances),
-        vcov_privacy=_privacy_errors(detail, scale, values, values["counts"], n),
+        vcov_privacy=np.diag(noise.ravel() ** 2),
         stats={"classes": float(len(release.design.levels))},
     )  # fmt: skip
+    return _with_errors(out, plan, scale, values, noise) if "squares" in values else out
+
+
+def _with_errors(
+    out: Estimate, plan: Plan[BayesDetail], scale: FeatureScale, values: Any, noise: Array
+) -> Estimate:
+    """Return the estimate with sampling errors, and the parts of the errors of predictions.
+
+    Sampling is that of the model: multinomial classes of normal features with these variances.
+    Up to m rows of a person go together: ``Estimate.of_copied_rows`` widens the errors alone.
+    """
+    detail, n, m = plan.detail, max(float(values["counts"].sum()), 1.0), plan.request.copies
+    prior, v, count = out.arrays["prior"], out.arrays["variances"], out.arrays["prior"][:, None] * n
+    d, shared = v.shape[1], detail.variance == "shared"
+    sampling = np.diag(np.column_stack([prior, v / count]).ravel())
+    sampling[:: d + 1, :: d + 1] = (np.diag(prior) - np.outer(prior, prior)) / n
+    squares, size = Sum(scale.squares, products=True), n if shared else count
+    of_squares = sensitivity(squares if shared else InClasses(squares, len(v)), "replace", "l2")
+    error = (scale.half**2 * of_squares / detail.mu["variance"] / size) ** 2 + 2.0 * m * v**2 / size
+    parts = {
+        "variance_of_log_priors": m / count[:, 0] + (noise[:, 0] / prior) ** 2,
+        "sampling_of_means": m * v / count, "privacy_of_means": noise[:, 1:] ** 2,
+        "variance_of_variances": error[: 1 if shared else None],
+        "variance_by_mean": -2.0 * scale.half * values["means"] * count / size,
+    }  # fmt: skip
+    return replace(out, vcov_sampling=sampling, arrays={**out.arrays, **parts})
 
 
 def _estimate(
@@ -386,7 +414,7 @@ def _variances(
 def _privacy_errors(
     detail: BayesDetail, scale: FeatureScale, values: Any, counts: Array, n: int
 ) -> Array:
-    """Return the (diagonal) privacy covariance of (prior_k, mean_k) in order of the names."""
+    """Return the noise (K, 1 + d) of the prior and the means of each class, in the user's units."""
     K, d = values["means"].shape
     weights = np.maximum(counts, 1.0)
     if detail.form == "sums":
@@ -403,8 +431,7 @@ def _privacy_errors(
         c = pair_constants(detail, float(n), scale.norm, n)
         of_prior = np.full(K, c.sigma / c.weight)
         spread = np.full((K, d), c.sigma)
-    full = np.column_stack([of_prior, spread * scale.half])
-    return np.diag(full.ravel() ** 2)
+    return np.column_stack([of_prior, spread * scale.half])
 
 
 SUMS = Backend(plan_sums, release_sums, estimate_sums)
@@ -538,59 +565,36 @@ _R = positive("R", "bound on the norm of the features, in their own units; None:
 
 
 _VARIANCE = one_of(
-    "variance",
-    "'shared' by the classes, by 'class', or 'identity'; None: by the form",
-    "shared",
-    "class",
-    "identity",
-    default=None,
-)
+    "variance", "'shared' by the classes, by 'class', or 'identity'; None: by the form",
+    "shared", "class", "identity", default=None,
+)  # fmt: skip
 
 _bayes = functools.partial(
     Method, verb="dp_bayes", proof="models/bayes.md", backend=SUMS,
-    needs=("delta > 0", "declared classes", "one pass"), inference="privacy part only",
+    needs=("delta > 0", "declared classes", "one pass"),
 )  # fmt: skip
 
-register_method(
-    _bayes(
-        name="sums",
-        title="Noisy class sums",
-        reference="Gaussian mechanism on class sums and counts",
-        options=(_R, _VARIANCE, BOUNDS_SHARE),
-    )
-)
+register_method(_bayes(
+    name="sums", title="Noisy class sums", reference="Gaussian mechanism on class sums and counts",
+    options=(_R, _VARIANCE, BOUNDS_SHARE),
+))  # fmt: skip
 
-register_method(
-    _bayes(
-        name="eptr",
-        title="ePTR Bayes classifier",
-        reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 3",
-        options=(
-            _R,
-            _VARIANCE,
-            automatic("c0", "smallest share of a class; 'auto' releases lower bounds"),
-            one_of(
-                "variant", "'paper' runs the published constants (needs R, c0)", "default", "paper"
-            ),
-            BOUNDS_SHARE,
-        ),
-    )
-)
+register_method(_bayes(
+    name="eptr", title="ePTR Bayes classifier",
+    reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 3",
+    options=(
+        _R, _VARIANCE, automatic("c0", "smallest share of a class; 'auto' releases lower bounds"),
+        one_of("variant", "'paper' runs the published constants (needs R, c0)", "default", "paper"),
+        BOUNDS_SHARE,
+    ),
+))  # fmt: skip
 
 for _name, _title, _reference in (
     ("dpnb", "Naive Bayes with Laplace noise", "Vaidya, Shafiq, Basu, Hong (2013), corrected"),
     ("dpnbss", "Naive Bayes at smooth sensitivity", "Zafarani and Clifton (2020)"),
 ):
-    register_method(
-        _bayes(
-            name=_name,
-            title=_title,
-            backend=EPTR,
-            needs=("declared classes", "one pass", "delta > 0"),
-            inference="no",
-            privacy_se="unavailable",
-            reference=_reference,
-            options=(BOUNDS_SHARE,),
-            comparison_only=True,
-        )
-    )
+    register_method(_bayes(
+        name=_name, title=_title, backend=EPTR, needs=("declared classes", "one pass", "delta > 0"),
+        inference="no", privacy_se="unavailable", reference=_reference, options=(BOUNDS_SHARE,),
+        comparison_only=True,
+    ))  # fmt: skip

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels import families, messages
+from dpmodels.after.inference import LEAST_SHOWN, of_classes
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
 from dpmodels.families import Link
@@ -426,10 +427,6 @@ CHOICE_BACKEND = Backend(plan, release, estimate, people=True)
 # -- What models of categories predict: probabilities of the classes at public rows, or the class.
 
 
-#: Least probability whose log odds are looked at.
-_LEAST_SHOWN = 1e-9
-
-
 def predict(
     fit: Fit, new: Any, *, what: str, interval: str | None, level: float, se_fit: bool,
     outside: str,
@@ -476,28 +473,16 @@ def predict(
 def _with_errors(
     fit: Fit, p: Array, grad: Array, index: Any, with_errors: tuple[str | None, bool], level: float
 ) -> Any:
-    """Return ``class, fit, lwr, upr, se_fit``, one row per row and class.
-
-    p (m, K) and its gradient (K, P, m) by the coefficients. Intervals are symmetric in the log odds
-    of a class.
-    """
-    import pandas as pd
-
-    levels = list(fit.design.levels)
-    odds = np.clip(p, _LEAST_SHOWN, 1.0 - _LEAST_SHOWN)
-    slope = odds * (1.0 - odds)  # of p by its log odds
-    L = (grad.transpose(2, 0, 1) / slope[:, :, None]).reshape(p.size, -1)
+    """Return probabilities p (m, K) with errors, by their gradient (K, P, m) by coefficients."""
+    odds = np.clip(p, LEAST_SHOWN, 1.0 - LEAST_SHOWN)
+    L = (grad.transpose(2, 0, 1) / (odds * (1.0 - odds))[:, :, None]).reshape(p.size, -1)
+    widths = cast("Predictions", fit)._widths(np.nan_to_num(L), level)
     gone = np.isnan(L).any(axis=1)
-    se, half = cast("Predictions", fit)._widths(np.nan_to_num(L), level)
-    middle = np.log(odds / (1.0 - odds)).ravel()
-    columns: dict[str, Any] = {"class": np.tile(levels, len(p)), "fit": p.ravel()}
-    if with_errors[0] is not None:
-        for name, end in (("lwr", middle - half), ("upr", middle + half)):
-            columns[name] = np.where(gone, np.nan, 1.0 / (1.0 + np.exp(-end)))
-    if with_errors[1]:
-        columns["se_fit"] = np.where(gone, np.nan, se * slope.ravel())
-    rows = np.arange(len(p)) if index is None else np.asarray(index)
-    return pd.DataFrame(columns, index=np.repeat(rows, p.shape[1]))
+    se, half = (np.where(gone, np.nan, part).reshape(p.shape) for part in widths)
+    interval, se_fit = with_errors
+    return of_classes(
+        list(fit.design.levels), p, se, half, index, interval=interval, se_fit=se_fit
+    )
 
 
 # -- Methods of models of categories, as data.
@@ -508,24 +493,16 @@ _choice = functools.partial(
     needs=("delta > 0", "several passes"), relations=("replace", "add-remove"), foretells=True,
 )  # fmt: skip
 
-register_method(
-    _choice(
-        verb="dp_polr",
-        title="proportional odds, private",
-        reference="McCullagh (1980); theory note models/choice.md",
-        options=(
-            one_of("link", "distribution of the latent response", "logistic", "probit", "cloglog"),
-            BOUNDS_SHARE,
-            GUESS,
-            STOP,
-        ),
-    )
-)
-register_method(
-    _choice(
-        verb="dp_multinom",
-        title="multinomial logit, private",
-        reference="Theil (1969), McFadden (1974); theory note models/choice.md",
-        options=(BOUNDS_SHARE, GUESS, STOP),
-    )
-)
+register_method(_choice(
+    verb="dp_polr", title="proportional odds, private",
+    reference="McCullagh (1980); theory note models/choice.md",
+    options=(
+        one_of("link", "distribution of the latent response", "logistic", "probit", "cloglog"),
+        BOUNDS_SHARE, GUESS, STOP,
+    ),
+))  # fmt: skip
+register_method(_choice(
+    verb="dp_multinom", title="multinomial logit, private",
+    reference="Theil (1969), McFadden (1974); theory note models/choice.md",
+    options=(BOUNDS_SHARE, GUESS, STOP),
+))  # fmt: skip

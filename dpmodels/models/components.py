@@ -138,8 +138,9 @@ def release(plan: Plan[PcaDetail], ask: Ask) -> Release:
     noisy = ask(CENTRE_STEP, Query(Powers(p), columns, first_array))
     values = {"sums": noisy.values}
     factor, offset = rescaling(noisy.values, float(noisy.sd[0]), True, np.full(p, _MAX_SCALE))
+    wrong = factor**2 * float(noisy.sd[0]) / (2.0 * max(noisy.values[0], 1.0))  # of a scale
     if not plan.request["scale"]:  # else components of the correlation matrix
-        offset, factor = offset / factor, np.ones(p)
+        offset, factor, wrong = offset / factor, np.ones(p), np.zeros(p)
     scale, shift = scale * factor, shift * factor + offset
     rowmap = working_map(scale, shift, detail.radius)
     raw, over = ask.raw(own_proof("projector")), Moments(design, rowmap)
@@ -154,7 +155,8 @@ def release(plan: Plan[PcaDetail], ask: Ask) -> Release:
     out = raw.gaussian_real(PROJECTOR_STEP, svec(projector(M, k)), bound * detail.factor)
     values["projector"] = unsvec(out, p)
     values["scale"], values["shift"] = scale, shift
-    return Release(values, plan.guarantee, design, detail=bound / detail.mu[PROJECTOR_STEP])
+    noise = bound / detail.mu[PROJECTOR_STEP]
+    return Release(values, plan.guarantee, design, detail=(noise, wrong))
 
 
 def estimate(plan: Plan[PcaDetail], release: Release) -> Estimate:
@@ -163,20 +165,23 @@ def estimate(plan: Plan[PcaDetail], release: Release) -> Estimate:
     names = tuple(f"PC{j + 1}:{c}" for j in range(k) for c in design.names)
     if not release.reply:
         return Estimate.silent(names, messages.NO_EIGENGAP())
-    _, V = np.linalg.eigh(release.values["projector"])
-    V = V[:, ::-1][:, :k]
+    V = np.linalg.eigh(release.values["projector"])[1][:, ::-1][:, :k]
     V = V * np.sign(V[np.abs(V).argmax(0), np.arange(k)])
     units = "standard deviations" if plan.request["scale"] else "half-ranges"
+    gap, (noise, wrong) = float(release.values["gap"]), release.detail
+    rows, lever = max(float(release.values["sums"][0]), 1.0), (V**2).sum(axis=1)
+    scales = 1.0 + 2.0 * max(rows / gap - k, 0.0) / design.p
+    scales *= math.sqrt(wrong**2 @ (lever * (1.0 - lever)))
+    # root mean squares of the sine of the angle, at most (components.md, 5.4)
+    private = math.hypot(noise * math.sqrt(k * (design.p - k) / 2.0), scales)
+    sines = private, math.sqrt(rows * plan.request.copies) / (2.0 * gap)
+    angles = [math.degrees(math.asin(min(1.0, sine))) for sine in (math.hypot(*sines), *sines)]
+    named = zip(("angle_error", "angle_privacy", "angle_sampling"), angles, strict=True)
     return Estimate(
-        names,
-        V.T.ravel(),
-        stats={
-            "noise_sd": float(release.detail),
-            "eigengap_lower_bound": float(release.values["gap"]),
-        },
-        notes=(messages.SUBSPACE(units=units),),
+        names, V.T.ravel(), notes=(messages.SUBSPACE(units=units, angle=angles[0]),),
+        stats={"noise_sd": noise, "eigengap_lower_bound": gap, **dict(named)},
         arrays={"projector": release.values["projector"], "loadings": V},
-    )
+    )  # fmt: skip
 
 
 PCA_BACKEND = Backend(plan, release, estimate)
@@ -185,22 +190,13 @@ PCA_BACKEND = Backend(plan, release, estimate)
 # -- Methods of principal components, as data.
 
 
-register_method(
-    Method(
-        name="gptr",
-        verb="dp_pca",
-        proof="models/components.md",
-        title="Projector with a tested eigengap",
-        backend=PCA_BACKEND,
-        needs=("delta > 0", "two passes", "ranges"),
-        relations=("replace", "add-remove"),
-        inference="no",
-        privacy_se="unavailable",
-        reference="Redberg, Zhu, Wang (2023), Appendix C.4, with an improved sensitivity",
-        options=(
-            Option("k", "number of components", 1, int, lower=0),
-            Option("scale", "standardise the columns first", True, bool),
-            WORKING_RADIUS,
-        ),
-    )
-)
+register_method(Method(
+    name="gptr", verb="dp_pca", proof="models/components.md", backend=PCA_BACKEND,
+    title="Projector with a tested eigengap", needs=("delta > 0", "two passes", "ranges"),
+    relations=("replace", "add-remove"), inference="no", privacy_se="unavailable",
+    reference="Redberg, Zhu, Wang (2023), Appendix C.4, with an improved sensitivity",
+    options=(
+        Option("k", "number of components", 1, int, lower=0),
+        Option("scale", "standardise the columns first", True, bool), WORKING_RADIUS,
+    ),
+))  # fmt: skip

@@ -244,22 +244,31 @@ def _of_grid(limbs: Limbs, points: Array, h: float) -> tuple[Array, Array]:
     return ((K1 @ s2) * K2).sum(axis=1), ((K1 @ c2) * K2).sum(axis=1)
 
 
-def curve(N: Array, D: Array, sigma: float) -> tuple[Array, Array]:
-    """Return (f, privacy se) of noisy sums: f = clip(N/D, -1, 1) where D > 4/mu, else NaN.
+def curve(N: Array, D: Array, sigma: float, flat: float) -> tuple[Array, Array, Array]:
+    """Return (f, privacy se, sampling se) of noisy sums; f = N/D where D > 4/mu, else NaN.
 
-    First order: ``N/D`` has error ``sigma sqrt(1 + f^2) / D`` with sigma = 2/mu.
+    First order: ``N/D`` has error ``sigma sqrt(1 + f^2) / D`` with sigma = 2/mu, and that of a 0/1
+    response sampling error ``sqrt((1 - f^2)/(flat D))`` (``kernel.md``, 8.6).
     """
-    ok = 2.0 * sigma < D
-    f = np.where(ok, np.clip(N / np.where(ok, D, 1.0), -1.0, 1.0), np.nan)
-    se = np.where(ok, sigma * np.sqrt(1.0 + f * f) / np.where(ok, D, 1.0), np.nan)
-    return f, se
+    mass = np.where(2.0 * sigma < D, D, np.nan)
+    f = np.clip(N / mass, -1.0, 1.0)
+    return f, sigma * np.sqrt(1.0 + f * f) / mass, np.sqrt((1.0 - f * f) / (flat * mass))
+
+
+def flatness(design: Design, d: float) -> float:
+    """Return D over the sum of squared kernels, or infinity if the variance is not known.
+
+    It is 2^(d/2) for rows that are even within a bandwidth. A 0/1 response has variance 1 - f^2.
+    """
+    declared = design.schema.variables.get(design.response.term) if design.response else None
+    return float(2.0 ** (0.5 * d)) if declared and declared.kind == "binary" else math.inf
 
 
 # -- Curves of a kernel regression between their released points. Post-processing only
 
 
 def _values(fit: Fit, u: Array) -> tuple[Array, Array]:
-    """Return (f, privacy se) on the [-1, 1] scale at points u (k, d)."""
+    """Return (f, standard error) on the [-1, 1] scale at points u (k, d)."""
     arrays = fit.arrays
     points = arrays["unit_points"]
     h, _, _, sigma = arrays["scale"].tolist()
@@ -272,7 +281,8 @@ def _values(fit: Fit, u: Array) -> tuple[Array, Array]:
         # the noisy functions themselves: N(q) = K(q, Z) K(Z, Z)^{-1} N(Z), exact at Z
         weights = solve_triangular(L, arrays["white"], lower=True, trans="T")
         N, D = (gaussian(u, points, h) @ weights).T
-        return curve(N, D, sigma)
+        f, *errors = curve(N, D, sigma, float(arrays.get("flat", math.inf)))
+        return f, np.hypot(*errors)
     f = arrays["f"]
     if points.shape[1] == 1:
         order = np.argsort(points[:, 0])
@@ -290,7 +300,7 @@ def predict_curve(
 ) -> Any:  # fmt: skip
     """Predict the curve at new points: interpolation of released values, never new noise.
 
-    ``interval="confidence"`` is the privacy band: it covers the kernel estimate without privacy.
+    ``interval="confidence"`` is the privacy band; of a 0/1 response it includes sampling.
     """
     import pandas as pd
     from scipy.special import ndtri
@@ -322,10 +332,7 @@ def predict_curve(
 
 
 def plot_curve(fit: Fit, ax: Any = None, *, level: float = 0.95, color: str | None = None) -> Any:
-    """Draw a curve in one variable with its privacy band; a gap is a point without a reply.
-
-    The band covers the kernel estimate that would be computed without privacy.
-    """
+    """Draw a curve in one variable with its band; a gap is a point without a reply."""
     import matplotlib.pyplot as plt
     from scipy.special import ndtri
 
@@ -344,7 +351,8 @@ def plot_curve(fit: Fit, ax: Any = None, *, level: float = 0.95, color: str | No
     name = next(c.name for c in fit.design.columns if c.kind != "intercept")
     ax.set_xlabel(name)
     ax.set_ylabel(fit.design.response.name)
-    ax.set_title(f"{100 * level:g} % privacy band")
+    privacy = "privacy " * bool(np.isinf(arrays.get("flat", math.inf)))
+    ax.set_title(f"{100 * level:g} % {privacy}band")
     return ax
 
 
@@ -624,19 +632,22 @@ def _per_point(detail: NpregDetail, f: Array, D: Array, n: int, raw: Raw) -> tup
 
 
 def estimate_regression(plan: Plan[NpregDetail], release: Release) -> Estimate:
-    """Return values of the curve at the fixed points, with the privacy error of each."""
+    """Return values of the curve at the fixed points, with the errors of each."""
     detail = plan.detail
     if not release.reply:
         return Estimate.silent(("curve",))
     frame: NpregReleased = release.detail
-    arrays = _scales(frame.rows, frame.points, detail.h, frame.sigma)
+    flat = flatness(release.design, frame.points.shape[1]) / plan.request.copies
+    arrays = _scales(frame.rows, frame.points, detail.h, frame.sigma, flat)
     if detail.form == "functional":
         N, D = release.values["N"], release.values["D"]
-        f, se = curve(N, D, frame.sigma)
+        f, se, sampling = curve(N, D, frame.sigma, flat)
         arrays["white"] = release.values["white"]
     else:
         f = np.clip(release.values["f"], -1.0, 1.0)
         se = release.values.get("sds", np.where(np.isfinite(f), frame.sigma, np.nan))
+        mass = np.maximum(release.values.get("masses", detail.c0 * plan.public_n), 1.0)
+        sampling = np.sqrt((1.0 - f * f) / (flat * mass))
     features = [c.name for c in release.design.columns if c.kind != "intercept"]
     points = arrays["points"].tolist()
     names = tuple(
@@ -644,27 +655,35 @@ def estimate_regression(plan: Plan[NpregDetail], release: Release) -> Estimate:
         + ("" if len(points) < 1000 else f" #{i}")
         for i, row in enumerate(points)
     )
-    variance = np.where(np.isfinite(se), (se * frame.rows.y_half) ** 2, np.nan)
+    stats, gaps = {"bandwidth": detail.h}, messages.KERNEL_GAPS()
+    return _estimate(plan, names, frame.rows, f, se, sampling, arrays, stats, gaps)
+
+
+def _estimate(
+    plan: Plan[Any], names: tuple[str, ...], rows: UnitRows, f: Array, se: Array, sampling: Array,
+    arrays: dict[str, Array], stats: dict[str, float], *notes: Any,
+) -> Estimate:  # fmt: skip
+    """Return a curve in the user's units; errors of many points are in ``arrays`` alone."""
+    privacy, spread = ((rows.y_half * part) ** 2 for part in (se, sampling))
+    few, with_sampling = len(names) <= 500, bool(np.isfinite(arrays["flat"]))
+    band = messages.KERNEL_SMOOTHED() if with_sampling else messages.KERNEL_BAND()
     return Estimate(
-        names,
-        frame.rows.y_centre + frame.rows.y_half * f,
-        vcov_privacy=np.diag(variance) if len(names) <= 500 else None,
-        stats={"bandwidth": detail.h},
-        notes=(
-            messages.KERNEL_BAND(),
-            messages.KERNEL_GAPS(),
-        ),
-        arrays={**arrays, "f": f, "se": se},
-    )
+        names, rows.y_centre + rows.y_half * f, stats=stats, notes=(band, *notes),
+        vcov_sampling=np.diag(spread / plan.request.copies) if few and with_sampling else None,
+        vcov_privacy=np.diag(privacy) if few else None,
+        arrays={**arrays, "f": f, "se": np.hypot(se, sampling)},
+    )  # fmt: skip
 
 
-def _scales(rows: UnitRows, points: Array, h: float, sigma: float) -> dict[str, Array]:
+def _scales(
+    rows: UnitRows, points: Array, h: float, sigma: float, flat: float
+) -> dict[str, Array]:
     """Return the scales for reading a curve at ``points`` of the [-1, 1] scale."""
     scale = rows.features
     return {
         "points": scale.centre + scale.half * points, "unit_points": points,
         "scale": np.array([h, rows.y_centre, rows.y_half, sigma]),
-        "centre": scale.centre, "half": scale.half,
+        "centre": scale.centre, "half": scale.half, "flat": np.array(flat),
     }  # fmt: skip
 
 
@@ -741,18 +760,14 @@ def estimate_wavelet(plan: Plan[tuple[int, float]], release: Release) -> Estimat
     rows: UnitRows = release.detail
     level, mu = plan.detail
     cells, sigma = 2**level, 2.0 / mu
-    f, se = curve(release.values["sums"], release.values["counts"], sigma)
+    flat = flatness(release.design, 0.0) / plan.request.copies
+    f, se, sampling = curve(release.values["sums"], release.values["counts"], sigma, flat)
     u = ((np.arange(cells) + 0.5) / cells * 2.0 - 1.0)[:, None]
-    arrays = _scales(rows, u, 1.0 / cells, sigma)
+    arrays = _scales(rows, u, 1.0 / cells, sigma, flat)
     name = next(c.name for c in release.design.columns if c.kind != "intercept")
-    return Estimate(
-        tuple(f"f({name}={v:.4g})" for v in arrays["points"][:, 0].tolist()),
-        rows.y_centre + rows.y_half * f,
-        vcov_privacy=np.diag((se * rows.y_half) ** 2),
-        stats={"cells": float(cells)},
-        notes=(messages.CELL_MEANS(),),
-        arrays={**arrays, "f": f, "se": se},
-    )
+    names = tuple(f"f({name}={v:.4g})" for v in arrays["points"][:, 0].tolist())
+    stats, note = {"cells": float(cells)}, messages.CELL_MEANS()
+    return _estimate(plan, names, rows, f, se, sampling, arrays, stats, note)
 
 
 WAVELET = Backend(plan_wavelet, release_wavelet, estimate_wavelet)
@@ -767,47 +782,30 @@ _BANDWIDTH = positive("h", "bandwidth on the [-1, 1] scale; None: 1.06 * 0.58 * 
 
 _npreg = functools.partial(
     Method, verb="dp_npreg", proof="models/kernel.md", backend=REGRESSION,
-    needs=("delta > 0", "one pass"), inference="privacy band",
+    needs=("delta > 0", "one pass"), inference="privacy band; sampling of 0/1 responses",
 )  # fmt: skip
 
 
-register_method(
-    _npreg(
-        name="functional",
-        title="Functional release",
-        reference="Hall, Rinaldo, Wasserman (2013), Differential privacy for functions",
-        options=(_BANDWIDTH, _AT, BOUNDS_SHARE),
-    )
-)
-
-register_method(
-    _npreg(
-        name="eptr",
-        title="ePTR kernel regression",
-        reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 5",
-        options=(
-            _BANDWIDTH,
-            _AT,
-            automatic("c0", "smallest kernel mass per row; 'auto' releases a lower bound"),
-            one_of(
-                "variant", "'paper' pays for each point by itself (needs c0)", "default", "paper"
-            ),
-            BOUNDS_SHARE,
-        ),
-    )
-)
-
-register_method(
-    _npreg(
-        name="wavelet",
-        title="Haar wavelets with Gaussian noise",
-        backend=WAVELET,
-        needs=("delta > 0", "one pass", "one variable"),
-        reference="Cai, Chakraborty, Vuursteen (2024)",
-        options=(
-            Option("level_j", "2^J cells; None: by n and mu", None, int, lower=0, upper=16),
-            BOUNDS_SHARE,
-        ),
-        comparison_only=True,
-    )
-)
+register_method(_npreg(
+    name="functional", title="Functional release", options=(_BANDWIDTH, _AT, BOUNDS_SHARE),
+    reference="Hall, Rinaldo, Wasserman (2013), Differential privacy for functions",
+))  # fmt: skip
+register_method(_npreg(
+    name="eptr", title="ePTR kernel regression",
+    reference="Shen, Tong, Wang: Efficient Propose-Test-Release, Algorithm 5",
+    options=(
+        _BANDWIDTH, _AT,
+        automatic("c0", "smallest kernel mass per row; 'auto' releases a lower bound"),
+        one_of("variant", "'paper' pays for each point by itself (needs c0)", "default", "paper"),
+        BOUNDS_SHARE,
+    ),
+))  # fmt: skip
+register_method(_npreg(
+    name="wavelet", title="Haar wavelets with Gaussian noise", backend=WAVELET,
+    needs=("delta > 0", "one pass", "one variable"), comparison_only=True,
+    reference="Cai, Chakraborty, Vuursteen (2024)",
+    options=(
+        Option("level_j", "2^J cells; None: by n and mu", None, int, lower=0, upper=16),
+        BOUNDS_SHARE,
+    ),
+))  # fmt: skip

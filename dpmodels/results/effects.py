@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels.after.inference import LEAST_SHOWN, of_classes
 from dpmodels.arrays import Array
 from dpmodels.errors import (
     NotPrivateWarning,
@@ -574,32 +575,57 @@ def predict_quantiles(fit: Any, new: Any, **options: Any) -> Any:
     return pd.DataFrame(values, index=index, columns=[f"tau = {t:g}" for t in sorted(taus)])
 
 
-def predict_class(fit: Any, new: Any, *, what: str, outside: str, **options: Any) -> Any:
+def _errors_of_odds(arrays: Mapping[str, Array], x: Array, p: Array) -> Array:
+    """Return standard errors (m, K) of log odds of classes, to first order (``bayes.md``, 7.6)."""
+    v, room = arrays["variances"], np.maximum(1.0 - p, LEAST_SHOWN)
+    gap = (x[:, None] - arrays["means"]) / v  # of a log posterior by a mean, and by a variance:
+    bend = 0.5 * (gap**2 - 1.0 / v)
+    w = (np.eye(p.shape[1]) - p[:, None]) / room[:, :, None]  # of log odds by log posteriors
+    by_mean, by_variance = w[..., None] * gap[:, None], w[..., None] * bend[:, None]
+    if len(arrays["variance_of_variances"]) == 1:  # shared by the classes
+        by_variance = by_variance.sum(2, keepdims=True)
+    noisy = by_mean + by_variance * arrays["variance_by_mean"]
+    each = by_mean**2 * arrays["sampling_of_means"] + noisy**2 * arrays["privacy_of_means"]
+    others = by_variance**2 * arrays["variance_of_variances"]
+    total = w**2 @ arrays["variance_of_log_priors"] + each.sum((2, 3)) + others.sum((2, 3))
+    return np.asarray(np.sqrt(total))
+
+
+def predict_class(
+    fit: Any, new: Any, *, what: str, outside: str, interval: str | None, se_fit: bool, level: float
+) -> Any:
     """Predict classes (``what="class"``) or their probabilities (``"prob"``)."""
     import pandas as pd
 
     choice("what", what, ("mean", "class", "prob"))
-    if options["interval"] is not None or options["se_fit"]:
-        raise RequestError("a classifier has no interval= and no se_fit=; use what='prob'")
-    design, arrays = fit.design, fit.arrays
+    choice("interval", interval, (None, "confidence"))
+    design, arrays, levels = fit.design, fit.arrays, list(fit.design.levels)
+    if (interval is not None or se_fit) and what != "prob":
+        raise RequestError(
+            "a class has no interval= and no se_fit=: its probability has, predict(new, "
+            'what="prob", interval="confidence")'
+        )
     keep = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
     x = np.asarray(design.matrix(new, outside=outside), dtype=float)[:, keep]
-    index = getattr(new, "index", None)
-    levels = list(design.levels)
-    missing = np.isnan(x).any(axis=1)
-    if fit.released:
-        score = np.empty((len(x), len(levels)))  # log posteriors up to common terms
-        each = zip(arrays["prior"], arrays["means"], arrays["variances"], strict=True)
-        for k, (share, m, v) in enumerate(each):
-            distance = ((x - m) ** 2 / v).sum(axis=1)
-            score[:, k] = np.log(share) - 0.5 * (distance + np.log(v).sum())
-    else:
-        score = np.full((len(x), len(levels)), np.nan)
-        missing[:] = True
+    index, score = getattr(new, "index", None), np.full((len(x), len(levels)), np.nan)
+    missing = np.isnan(x).any(axis=1) | (not fit.released)
+    if fit.released:  # log posteriors up to common terms
+        distance = (x[:, None] - arrays["means"]) ** 2 / arrays["variances"]
+        logs = np.log(arrays["prior"]) - 0.5 * np.log(arrays["variances"]).sum(axis=1)
+        score = logs - 0.5 * distance.sum(axis=2)
     if what == "prob":
-        score = score - score.max(axis=1, keepdims=True)
-        p = np.exp(score)
-        return pd.DataFrame(p / p.sum(axis=1, keepdims=True), index=index, columns=levels)
+        p = np.exp(score - score.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        if interval is None and not se_fit:
+            return pd.DataFrame(p, index=index, columns=levels)
+        if fit.released and "variance_of_variances" not in arrays:
+            raise NotReleasedError(
+                "these probabilities have no errors: no variances of classes were released. "
+                "variance='shared' or 'class' of method 'sums' or 'eptr' releases them"
+            )
+        se = _errors_of_odds(arrays, x, p) if fit.released else p
+        half = inference.quantile(level) * se
+        return of_classes(levels, p, se, half, index, interval=interval, se_fit=se_fit)
     best = np.where(missing, 0, np.nan_to_num(score, nan=-np.inf).argmax(axis=1))
     classes = pd.Series([levels[k] for k in best.tolist()], index=index, name="class")
     return classes.mask(missing) if missing.any() else classes

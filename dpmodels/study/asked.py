@@ -152,7 +152,7 @@ def call(verb: str, formula: str, data: Any, options: Mapping[str, Any], **named
 
     typed = dict(options)
     if isinstance(typed.get("design"), Mapping):
-        typed["design"] = survey_of(typed["design"])
+        typed["design"] = dp.Survey(**typed["design"])
     name = "dp_moments" if verb == "iv" else verb_named(verb)
     methods = method_names(name)
     methods = [typed["method"]] if typed.get("method") in methods else methods
@@ -164,19 +164,6 @@ def call(verb: str, formula: str, data: Any, options: Mapping[str, Any], **named
     if unknown and not any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
         raise UnknownOptionError(f"{unknown[0]!r} is not an option of {verb}")
     return function(formula, data, **typed, **named)
-
-
-def survey_of(design: Mapping[str, Any]) -> Any:
-    """Return the survey design that a table of options describes."""
-    import dpmodels as dp
-
-    parameters = [*inspect.signature(dp.Survey).parameters]
-    for name in (name for name in design if name not in parameters):
-        close = did_you_mean(name, parameters)
-        raise UnknownOptionError(
-            f"design= has no {shown(name)}.{close} It has: {', '.join(parameters)}"
-        )
-    return dp.Survey(**design)
 
 
 def after(fit: Any, what: str, value: Any, options: Mapping[str, Any]) -> Any:

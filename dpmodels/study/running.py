@@ -41,7 +41,6 @@ from dpmodels.study.asked import (
     call,
     charge_of_call,
     source_of,
-    survey_of,
 )
 from dpmodels.study.record import Folder, charges_of, hold_ledger, mark_of, record_text
 from dpmodels.tables.table import Shown, Table, plain
@@ -567,9 +566,10 @@ def _outlook(paper: Paper, request: Asked) -> Outlook:
 def _forecast(paper: Paper, verb: str, formula: str, arguments: dict[str, Any]) -> str:
     """Return "fine", "rough" or "not determined", from the forecast of the plan."""
     from dpmodels.api.call import plan
+    from dpmodels.survey import Survey
 
     if isinstance(arguments.get("design"), Mapping):
-        arguments["design"] = survey_of(arguments["design"])
+        arguments["design"] = Survey(**arguments["design"])
     planned = plan(formula, n=paper.size, verb=verb, **arguments)
     if planned.verdict:
         return planned.verdict

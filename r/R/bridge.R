@@ -26,17 +26,18 @@ refuse <- function(...) {
 # Run a function of Python, or with `record` a method of a fit or of a budget. Its warnings become
 # warnings, its error an error, with their text.
 python <- function(name, arguments = list(), record = NULL, positional = list()) {
-  answer <- bridge()$run(name, as_dict(arguments), record, positional)
+  owner <- if (is.character(record)) list(r_fit = record) else record
+  answer <- bridge()$run(name, as_dict(arguments), owner, positional)
   for (one in answer$warnings) {
     warning(structure(
       class = c(one[[2]], "dpmodels_warning", "warning", "condition"),
-      list(message = one[[1]], call = NULL)
+      list(message = in_r(one[[1]]), call = NULL)
     ))
   }
   if (nzchar(answer$error)) {
     stop(structure(
       class = c(unlist(answer$kind), "dpmodels_error", "error", "condition"),
-      list(message = answer$error, call = NULL)
+      list(message = in_r(answer$error), call = NULL)
     ))
   }
   answer$value
@@ -61,6 +62,12 @@ arguments_of <- function(given) {
 argument <- function(value, name) {
   if (inherits(value, "dp_budget")) {
     return(budget_object(value))
+  }
+  if (inherits(value, "dp_fit")) {
+    return(list(r_fit = value$record))
+  }
+  if (is.null(value)) {
+    return(NULL)
   }
   if (inherits(value, "formula")) {
     return(expression_text(value))
@@ -90,11 +97,15 @@ argument <- function(value, name) {
   if (!is.null(names(value))) {
     return(as_dict_or_list(as.list(value), name))
   }
+  if (is.character(value)) {
+    value <- gsub("(Intercept)", "Intercept", value, fixed = TRUE)
+  }
   if (length(value) == 1) value else as.list(value)
 }
 
 as_dict_or_list <- function(value, name) {
   inner <- paste0(name, if (is.null(names(value))) "" else "$", names(value))
+  if (!is.null(names(value))) names(value) <- sub("^\\(Intercept\\)$", "Intercept", names(value))
   as_dict(mapply(argument, value, inner, SIMPLIFY = FALSE))
 }
 
@@ -117,7 +128,7 @@ schema_argument <- function(schema) {
       ends <- as.numeric(entry)
       return(list(type = "real", lower = ends[1], upper = ends[2], duration = unit))
     }
-    if (is.list(entry)) entry else as.list(unname(entry))
+    if (is.list(entry) || inherits(entry, "python.builtin.object")) entry else as.list(unname(entry))
   }, schema, names(schema))
 }
 
@@ -206,17 +217,20 @@ as_frame <- function(sent) {
 
 as_matrix <- function(sent) {
   cells <- matrix(unlist(lapply(as.list(sent$cells), vector_of)), length(unlist(sent$rows)))
-  dimnames(cells) <- list(unlist(sent$rows), unlist(sent$columns))
+  dimnames(cells) <- lapply(list(unlist(sent$rows), unlist(sent$columns)), as_term)
   cells
 }
 
 as_named <- function(sent) {
-  setNames(vector_of(sent$values), unlist(sent$names))
+  setNames(vector_of(sent$values), as_term(unlist(sent$names)))
 }
 
 # A vector of numbers, logicals or text, in which nothing is NA.
 vector_of <- function(cells) {
   cells <- unlist(lapply(cells, function(cell) if (is.null(cell)) NA else cell))
   if (is.numeric(cells)) cells[is.nan(cells)] <- NA
-  if (is.null(cells)) numeric(0) else cells
+  if (is.null(cells)) numeric(0) else if (is.character(cells)) as_term(cells) else cells
 }
+
+# The name of a constant is that of R.
+as_term <- function(x) sub("(^|:)Intercept$", "\\1(Intercept)", x)

@@ -22,10 +22,11 @@ coefficient_table <- function(numbers) {
   cells
 }
 
-as_text <- function(sent) structure(list(text = sent$text), class = "dp_text")
+# Text to print, with the parts of a result, or with the object of Python that is asked for them.
+as_text <- function(sent) structure(lapply(sent, shaped), class = "dp_text")
 
 print.dp_text <- function(x, ...) {
-  cat(x$text, "\n", sep = "")
+  cat(gsub("=True\\b", "=TRUE", x$text), "\n", sep = "")
   invisible(x)
 }
 
@@ -84,6 +85,13 @@ tidy.dp_fit <- function(x, conf.int = TRUE, conf.level = NULL, exponentiate = FA
   as_frame(python("tidy", arguments_of(asked), x$record))
 }
 
+tidy.dp_text <- function(x, ...) {
+  object <- owner_of(x)
+  name <- if (reticulate::py_has_attr(object, "tidy")) "tidy" else "to_frame"
+  frame <- as_frame(python(name, arguments_of(list(...)), object))
+  setNames(frame, gsub("_", ".", names(frame)))
+}
+
 glance.dp_fit <- function(x, ...) as_frame(python("glance", list(style = "r"), x$record))
 
 print.dp_budget <- function(x, ...) {
@@ -97,31 +105,43 @@ summary.dp_budget <- function(object, ...) {
 
 tidy.dp_budget <- function(x, ...) as_frame(python("to_frame", record = budget_object(x)))
 
-plot.dp_fit <- function(x, level = NULL, ...) {
-  drawn <- tidy(x, conf.level = level)
-  if (all(c("time", "conf.low") %in% names(drawn))) {
-    plot_curves(drawn, ...)
-  } else {
-    plot_estimates(drawn, ...)
-  }
+plot.dp_fit <- function(x, level = NULL, joint = NULL, ...) {
+  asked <- list(x, conf.level = level, joint = joint)
+  shares <- grepl("cause=", x$formula) # of events: their curves begin at 0, those of survival at 1
+  draw(do.call(tidy, asked[!vapply(asked, is.null, NA)]), first = if (shares) 0 else 1, ...)
   invisible(x)
 }
 
+plot.dp_text <- function(x, ...) {
+  draw(tidy(x), ...)
+  invisible(x)
+}
+
+draw <- function(drawn, first = 1, ...) {
+  if (all(c("time", "conf.low") %in% names(drawn))) {
+    plot_curves(drawn, first, ...)
+  } else {
+    plot_estimates(drawn, ...)
+  }
+}
+
 # Steps by group, with the band of their intervals.
-plot_curves <- function(drawn, xlab = "Time", ylab = "Survival", ...) {
-  groups <- if (is.null(drawn$strata)) rep("", nrow(drawn)) else drawn$strata
+plot_curves <- function(drawn, first, xlab = "Time",
+                        ylab = if (first == 1) "Survival" else "Cumulative incidence", ...) {
+  groups <- if (is.null(drawn$strata)) drawn[[1]] else drawn$strata
+  if (names(drawn)[1] == "time" && is.null(drawn$strata)) groups <- rep("", nrow(drawn))
   plot(range(0, drawn$time), 0:1, type = "n", xlab = xlab, ylab = ylab, ...)
   for (place in seq_along(unique(groups))) {
     one <- drawn[groups == unique(groups)[place], ]
     steps <- function(values, ...) {
-      lines(c(0, one$time), c(1, values), type = "s", col = place, ...)
+      lines(c(0, one$time), c(first, values), type = "s", col = place, ...)
     }
     steps(one$estimate, lwd = 2)
     steps(one$conf.low, lty = 3)
     steps(one$conf.high, lty = 3)
   }
   if (any(groups != "")) {
-    legend("bottomleft", unique(groups), col = seq_along(unique(groups)), lwd = 2, bty = "n")
+    legend(if (first == 1) "bottomleft" else "topleft", unique(groups), col = seq_along(unique(groups)), lwd = 2, bty = "n")
   }
 }
 
@@ -190,11 +210,13 @@ shaped <- function(sent) {
   if (!is.null(sent$cells)) {
     frame <- as_frame(sent)
     rows <- unlist(sent$rows)
-    if (!identical(rows, as.character(seq_along(rows) - 1))) rownames(frame) <- make.unique(rows)
+    if (!identical(rows, as.character(seq_along(rows) - 1))) {
+      rownames(frame) <- make.unique(as_term(rows))
+    }
     return(frame)
   }
   if (!is.null(sent$record)) return(as_fit(sent))
   if (!is.null(sent$values) && !is.null(sent$names)) return(as_named(sent))
-  if (identical(names(sent), "text")) return(as_text(sent))
+  if (!is.null(sent$text)) return(as_text(sent))
   lapply(sent, shaped)
 }

@@ -1,63 +1,33 @@
 # The verbs: each hands its arguments to the Python function, and keeps what R keeps of a fit.
 
-# Fit a linear regression with differential privacy.
-dp_lm <- function(formula, data, eps = NULL, delta = NULL, schema = NULL, bounds = NULL,
-                  budget = NULL, seed = NULL, ...) {
-  fit_of("dp_ols", formula, data, eps = eps, delta = delta, schema = schema, bounds = bounds,
-         budget = budget, seed = seed, ...)
+# A function with the name of Python's verb, and its own arguments between `delta` and `schema`.
+verb <- function(name, ...) {
+  own <- as.list(sys.call())[-(1:2)]
+  shared <- alist(formula = , data = , eps = NULL, delta = NULL)
+  given <- c(shared, own, alist(schema = NULL, bounds = NULL, budget = NULL, seed = NULL, ... = ))
+  sent <- lapply(setdiff(names(given), c("formula", "data", "...")), as.name)
+  names(sent) <- vapply(sent, as.character, "")
+  body <- as.call(c(quote(fit_of), name, quote(formula), quote(data), sent, quote(...)))
+  as.function(c(given, body), envir = topenv())
 }
 
-# Fit a generalised linear model with differential privacy.
-dp_glm <- function(formula, data, eps = NULL, delta = NULL, family = "binomial", schema = NULL,
-                   bounds = NULL, budget = NULL, seed = NULL, ...) {
-  fit_of("dp_glm", formula, data, eps = eps, delta = delta, schema = schema, bounds = bounds,
-         budget = budget, seed = seed, family = family, ...)
-}
-
-# Fit a quantile regression with differential privacy.
-dp_quantreg <- function(formula, data, eps = NULL, delta = NULL, tau = 0.5, schema = NULL,
-                        bounds = NULL, budget = NULL, seed = NULL, ...) {
-  fit_of("dp_quantreg", formula, data, eps = eps, delta = delta, tau = tau, schema = schema,
-         bounds = bounds, budget = budget, seed = seed, ...)
-}
-
-# Fit proportional hazards with differential privacy.
-dp_coxph <- function(formula, data, eps = NULL, delta = NULL, schema = NULL, bounds = NULL,
-                     budget = NULL, seed = NULL, ...) {
-  fit_of("dp_coxph", formula, data, eps = eps, delta = delta, schema = schema, bounds = bounds,
-         budget = budget, seed = seed, ...)
-}
-
-# Release survival curves with differential privacy.
-dp_survfit <- function(formula, data, eps = NULL, delta = NULL, schema = NULL, bounds = NULL,
-                       budget = NULL, seed = NULL, ...) {
-  fit_of("dp_survfit", formula, data, eps = eps, delta = delta, schema = schema, bounds = bounds,
-         budget = budget, seed = seed, ...)
-}
-
-# Release a table with differential privacy.
-dp_table <- function(formula, data, eps = NULL, delta = NULL, by = NULL, schema = NULL,
-                     bounds = NULL, budget = NULL, seed = NULL, ...) {
-  fit_of("dp_table", formula, data, eps = eps, delta = delta, by = by, schema = schema,
-         bounds = bounds, budget = budget, seed = seed, ...)
-}
-
-# Release means with differential privacy.
-dp_mean <- function(formula, data, eps = NULL, delta = NULL, schema = NULL, bounds = NULL,
-                    budget = NULL, seed = NULL, ...) {
-  fit_of("dp_mean", formula, data, eps = eps, delta = delta, schema = schema, bounds = bounds,
-         budget = budget, seed = seed, ...)
-}
-
-# Estimate an average treatment effect with differential privacy.
-dp_ate <- function(formula, data, treatment, eps = NULL, delta = NULL, propensity = NULL,
-                   estimand = "ATE", schema = NULL, bounds = NULL, budget = NULL, seed = NULL,
-                   ...) {
-  if (missing(treatment)) treatment <- "" # Python says what to type
-  fit_of("dp_ate", formula, data, treatment = treatment_text(treatment), eps = eps, delta = delta,
-         propensity = right_hand_side(propensity), estimand = estimand, schema = schema,
-         bounds = bounds, budget = budget, seed = seed, ...)
-}
+dp_lm <- verb("dp_ols")
+dp_glm <- verb("dp_glm", family = "binomial")
+dp_quantreg <- verb("dp_quantreg", tau = 0.5)
+dp_coxph <- verb("dp_coxph")
+dp_survfit <- verb("dp_survfit")
+dp_survdiff <- verb("dp_survdiff")
+dp_table <- verb("dp_table", by = NULL)
+dp_mean <- verb("dp_mean")
+dp_quantile <- verb("dp_quantile", q = 0.5)
+dp_moments <- verb("dp_moments")
+dp_test <- verb("dp_test")
+dp_feols <- verb("dp_feols")
+dp_fepois <- verb("dp_fepois")
+dp_iv <- verb("dp_iv")
+dp_polr <- verb("dp_polr")
+dp_multinom <- verb("dp_multinom")
+dp_ate <- verb("dp_ate", treatment = "", propensity = NULL, estimand = "ATE")
 
 # A column, or a comparison, which Python wants in braces: ~ arm == "drug" is {arm == 'drug'}.
 treatment_text <- function(treatment) {
@@ -76,14 +46,10 @@ right_hand_side <- function(formula) {
 # Plan a study before there are data.
 dp_plan <- function(formula, schema = NULL, n = NULL, eps = NULL, delta = NULL, verb = "dp_lm",
                     ...) {
-  more <- list(...)
-  more$treatment <- treatment_text(more$treatment)
-  more$propensity <- right_hand_side(more$propensity)
-  given <- arguments_of(c(list(
+  sent <- python("plan", arguments_of(as_typed(list(
     formula = formula_text(formula), schema = schema, n = n, eps = eps, delta = delta,
-    verb = if (identical(verb, "dp_lm")) "dp_ols" else verb
-  ), more))
-  sent <- python("plan", given)
+    verb = if (identical(verb, "dp_lm")) "dp_ols" else verb, ...
+  ))))
   structure(
     list(text = sent$text, verdict = sent$verdict, columns = as_frame(sent$columns),
          shares = as_named(sent$shares), scales = as_named(sent$scales)),
@@ -114,25 +80,69 @@ budget_object <- function(budget) {
          "\"study.ledger\")")
 }
 
-# Ask a fit for a result that has no function of its own here.
-dp_result <- function(fit, name, ...) {
-  given <- list(...)
+# Ask a fit, a budget or a result for what has no function of its own here.
+dp_result <- function(fit, name, ...) ask(name, list(...), owner_of(fit))
+
+owner_of <- function(x) {
+  if (inherits(x, "dp_budget")) return(budget_object(x))
+  if (inherits(x, "dp_fit")) return(x$record)
+  if (inherits(x, "dp_text") && !is.null(x$object) && !reticulate::py_is_null_xptr(x$object)) {
+    return(x$object)
+  }
+  refuse("a fit, a budget, or a result that was made in this session is asked; got ", class(x)[1])
+}
+
+ask <- function(name, given, owner = NULL) {
   unnamed <- if (is.null(names(given))) rep(TRUE, length(given)) else names(given) == ""
-  positional <- lapply(unname(given[unnamed]), argument, name = "of dp_result")
-  shaped(python(name, arguments_of(given[!unnamed]), fit$record, positional))
+  positional <- lapply(unname(given[unnamed]), argument, name = "in its place")
+  shaped(python(name, arguments_of(given[!unnamed]), owner, positional))
+}
+
+# Functions of fits, and methods of a fit, by their name in Python.
+calling <- function(name) function(...) ask(name, list(...))
+asking <- function(name) function(fit, ...) dp_result(fit, name, ...)
+
+etable <- calling("etable")
+dp_pool <- calling("pool")
+dp_meta <- calling("meta")
+dp_levels <- calling("dp_levels")
+dp_load <- calling("load")
+dp_methods <- calling("methods")
+dp_adjusted_curves <- asking("adjusted_curves")
+dp_hypotheses <- asking("hypotheses")
+dp_inline <- asking("inline")
+
+# What an attacker gains from a fit, from a budget, or from a pair (eps, delta).
+dp_explain <- function(x = NULL, ...) {
+  if (is.null(x)) return(ask("explain", list(...)))
+  dp_result(x, if (inherits(x, "dp_fit")) "privacy.explain" else "explain", ...)
+}
+
+# A step of a study: what `dpmodels study` does on the command line.
+dp_study <- function(step, ...) {
+  given <- lapply(list(...), formula_text)
+  if (!step %in% c("new", "check", "inspect", "rehearse", "run", "verify", "join")) {
+    refuse("a step is new, check, inspect, rehearse, run, verify or join: ",
+           "dp_study(\"check\", \"study.toml\"); got ", step)
+  }
+  if (step %in% c("new", "verify", "join")) return(ask(paste0("Study.", step), given))
+  ask(step, given[-1], python("Study.read", positional = unname(given[1])))
 }
 
 # Run a verb of Python and keep what R keeps of a fit: no data, and no environment that holds any.
 fit_of <- function(verb, formula, data, ...) {
-  given <- c(list(formula = formula_text(formula)), arguments_of(with_family(list(...))))
-  if (length(given$formula) > 1) given$formula <- as.list(given$formula)
-  mentioned <- rapply(given, identity, classes = "character", how = "unlist")
-  given$data <- data_argument(data, mentioned)
-  as_fit(python(verb, given))
+  given <- arguments_of(as_typed(list(...)))
+  formula <- formula_text(formula)
+  mentioned <- c(formula, rapply(given, identity, classes = "character", how = "unlist"))
+  as_fit(python(verb, given, positional = list(
+    if (length(formula) > 1) as.list(formula) else formula, data_argument(data, mentioned)
+  )))
 }
 
-# A family of R as its names: binomial("probit") is family = "binomial", link = "probit".
-with_family <- function(given) {
+# Arguments that are typed as in R. binomial("probit") is family = "binomial", link = "probit".
+as_typed <- function(given) {
+  given$treatment <- treatment_text(given$treatment)
+  given$propensity <- right_hand_side(given$propensity)
   family <- given[["family"]]
   if (is.function(family)) {
     family <- tryCatch(family(), error = function(e) {
@@ -157,10 +167,10 @@ as_fit <- function(sent) {
   )
 }
 
-# A data frame, a list of columns, the path of a file, or an object of Python.
+# A data frame, a list of columns, the path of a file, a release, or an object of Python.
 data_argument <- function(data, mentioned = NULL) {
-  if (inherits(data, "python.builtin.object")) {
-    return(data)
+  if (inherits(data, c("dp_fit", "python.builtin.object"))) {
+    return(argument(data))
   }
   if (is.character(data)) {
     return(if (length(data) > 1) as.list(data) else data)

@@ -76,12 +76,12 @@ def test_a_fit_is_that_of_a_frame(rows):
                         schema={"x": (0, 1), "y": (0, 2), "g": dp.Levels(["a", "b", "c"])})  # fmt: skip
     assert answer["error"] == "" and answer["value"]["nobs"] == 3000.0
     assert answer["warnings"] == [[str(w.message), "NotPrivateWarning"] for w in said]
-    kept = answer["value"]["record"]
+    kept = {"r_fit": answer["value"]["record"]}
     assert run("params", {}, kept)["value"] == {"names": list(fit.params.index), "values": list(fit.params)}
     tidy = run("tidy", {"style": "r"}, kept)["value"]
     assert tidy["columns"] == list(fit.tidy(style="r").columns)
     assert tidy["cells"][1] == list(fit.tidy()["estimate"])
-    assert run("summary", {}, kept)["value"] == {"text": fit.summary().as_text()}
+    assert run("summary", {}, kept)["value"]["text"] == fit.summary().as_text()
     interval = run("conf_int", {}, kept, [0.9])["value"]
     assert interval["columns"] == ["5 %", "95 %"] and interval["rows"][1] == "x"
     again = run("quantile", {}, kept, [0.5])  # the text of the package, of a fit without quantiles
@@ -103,6 +103,24 @@ def test_a_budget_stays_in_python_and_is_charged(rows):
     run("dp_mean", arguments(rows, formula="~ x", budget=budget, seed=None))
     ledger = run("to_frame", {}, budget)["value"]
     assert set(ledger["cells"][ledger["columns"].index("call_eps")]) == {1.0}
+
+
+def test_fits_go_back_and_results_keep_their_object_and_parts(rows):
+    kept = [{"r_fit": run("dp_ols", arguments(rows))["value"]["record"]}] * 2
+    mean = run("meta", {"names": ["a", "b"]}, None, [kept])["value"]
+    assert mean["text"].startswith("Meta-analysis") and "seeded" in run("statement", {}, mean["object"])["value"]
+    assert run("tidy", {}, mean["object"])["value"]["cells"][0] == ["Intercept", "x", "g[T.b]", "g[T.c]"]
+    with pytest.warns(dp.errors.NotPrivateWarning):
+        found = plain(dp.dp_levels("g", rows, eps=2, delta=1e-6, seed=1))
+    assert found["g"]["type"] == "levels" and set(found["g"]["levels"]) == {"a", "b", "c"} and "value" in found["text"]
+    answer = run("dp_ols", arguments(rows, schema={**SCHEMA, "g": found["g"]}))
+    assert answer["error"] == ""
+
+
+def test_a_study_stays_in_python(tmp_path):
+    (tmp_path / "study.toml").write_text("[study]\ntitle = 'none'\n")
+    study = run("Study.read", {}, None, [str(tmp_path / "study.toml")])["value"]
+    assert isinstance(study, dp.Study) and "cannot run" in run("check", {}, study)["value"]["text"]
 
 
 def test_a_plan_is_a_list(rows):
@@ -135,4 +153,4 @@ def test_the_two_packages_have_one_version_and_a_page_for_every_function():
     assert version.split(".")[:3] == dp.__version__.split(".")[:3]
     pages = "".join(page.read_text() for page in (R / "man").glob("*.Rd"))
     exported = re.findall(r"^export\((\w+)\)", (R / "NAMESPACE").read_text(), re.M)
-    assert len(exported) == 13 and all(f"\\alias{{{name}}}" in pages for name in exported)
+    assert len(exported) == 33 and all(f"\\alias{{{name}}}" in pages for name in exported)
