@@ -260,9 +260,14 @@ class CellRows(Rows):
 
     def length(self) -> Array:
         """Return the Euclidean length of each row: that of its cell, where no number moves it."""
-        if self.images is None or self.images[1].any():  # public
+        images, slopes = (None, None) if self.images is None else self.images
+        moved = None if slopes is None else slopes.any(axis=1)
+        if moved is None or moved.all() or (moved.any() and not self.grid.wide):  # public
             return super().length()
-        return np.asarray(np.sqrt(squares(np.ascontiguousarray(self.images[0]))).take(self.cells))
+        square = squares(images[~moved]).take(self.cells)
+        if moved.any():
+            square += squares(looked_up(images[moved], slopes[moved], self.values, self.cells))
+        return np.asarray(np.sqrt(square))
 
     def in_steps(self, steps: float) -> Array:
         """Return the image times ``steps``: the map is multiplied, then applied."""

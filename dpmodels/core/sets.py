@@ -260,7 +260,8 @@ class Reading:
             if self.of.grid_of_factors is not None:
                 job = replace(self, grid=self.of.grid_of_factors, by_cell=True)
             elif kinds <= {"some"}:
-                job = replace(self, grid=self.of.grid_of_images)
+                grid = self.of.grid_of_images
+                job = replace(self, grid=grid, by_cell=grid is not None and grid.wide)
         sums = summed(rows, self.of, job, **reading)
         out = []
         for into, exact, of in zip(self.into, sums.arrays, job.tables, strict=True):

@@ -195,6 +195,13 @@ class Design:
         grid = self.grid
         return grid if grid is not None and self.q > max(_FEW, 3 * len(grid.numbers)) else None
 
+    @property
+    def numbers_first(self) -> tuple[int, ...]:
+        """Predictors that are numbers, if rows are summed by cell beside them; else none."""
+        grid = self.grid_of_images
+        wide = grid is not None and grid.wide
+        return tuple(j for j in grid.numbers if j < self.p) if grid is not None and wide else ()
+
     @functools.cached_property
     def grid_of_factors(self) -> Grid | None:
         """Grid of which all predictors are functions of the cell, or None if some are numbers."""
@@ -601,8 +608,9 @@ def _listed(column: Any) -> Any:
 
 #: Combinations of levels up to which rows are counted by cell.
 MOST_CELLS = 4096
-#: Columns up to which filled rows are mapped sooner than looked up.
-_FEW = 12
+#: Columns up to which filled rows are mapped sooner than looked up, and rows of a cell and numbers
+#: are summed sooner one by one.
+_FEW, _WIDE = 12, 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -625,6 +633,11 @@ class Grid:
     def cells(self) -> int:
         """K."""
         return len(self.missing)
+
+    @property
+    def wide(self) -> bool:
+        """Whether rows are summed by cell although some predictors are numbers."""
+        return len(self.table) > _WIDE + 3 * len(self.numbers)
 
     def fill(self, chunk: Mapping[str, Any], out: Array, cells: Array) -> None:
         """Write the numbers of rows into ``out`` (d, m), and their cells into ``cells`` (m,) intp.

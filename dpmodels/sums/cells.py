@@ -37,6 +37,7 @@ from dpmodels.sums.products import (
     end_along,
     end_of_numbers,
     integers_of,
+    looked_up,
     squares,
 )
 from dpmodels.sums.rowmap import OfCells, OneFirst, RowMap, UnitScale, WithOne
@@ -94,25 +95,6 @@ class ByCell(ExactSum):
         for a in range(0, len(cells), rows):
             part = slice(a, a + rows)
             self.add(np.bincount(cells[part], values[part], minlength=len(self._part)))
-
-
-def seen_by_row(of_cells: Array, slopes: Array, block: Array, cells: npt.NDArray[np.intp]) -> Array:
-    """Return ``of_cells[c_i] + slopes @ numbers_i`` of rows (m,), computed separately for each row.
-
-    Parameters
-    ----------
-    of_cells : (K,) array
-        Value of the part that depends on the cell.
-    slopes : (d,) array
-    block : (d, m) array
-        Values of the numeric variables of the rows.
-    cells : (m,) array
-        Index of each row's cell.
-    """
-    seen: Array = of_cells.take(cells)
-    for slope, row in zip(slopes.tolist(), block, strict=True):
-        seen += row * slope
-    return seen
 
 
 def products_of(rho: Array) -> Integers:
@@ -289,16 +271,31 @@ class CellSums:
     def __repr__(self) -> str:
         return "<sums by cell, confidential>"
 
+    def gram(self, zeta: Array, places: Any) -> Integers:
+        """Return second moments (r, r) of rows, rounded down once: zeta is 0 in d ``places``."""
+        G = gram_of(zeta, self.squares, 2 * LOW_NOISE)
+        for j, sums_of_number in zip(places, self.firsts, strict=True):
+            G[j] = G[:, j] = sum_of(zeta, sums_of_number) >> LOW_NOISE
+        G[np.ix_(places, places)] = self.seconds
+        return G
 
-class _Adding:
-    """Running sums of one reading of the rows."""
+
+class Adding:
+    """Running sums of one reading of the rows; d numbers of a row lie apart from its cell."""
 
     def __init__(self, cells: int, d: int) -> None:
         self.squares = ByCell(cells)
         self.firsts = [ByCell(cells) for _ in range(d)]
         self.seconds: Integers = np.zeros((d, d), dtype=object)
 
-    def sums(self) -> CellSums:
+    def add(self, cells: npt.NDArray[np.intp], k: Array, rho: Array) -> None:
+        """Add rows ``(k zeta_c, 2^20 rho)``: k (m,) and rho (d, m) of at most 2^20."""
+        for exact, row in zip(self.firsts, rho, strict=True):
+            exact.add_rows(cells, k * row)
+        self.seconds = self.seconds + products_of(rho)
+        self.squares.add_rows(cells, k * k)
+
+    def integers(self) -> CellSums:
         """Return the exact sums of the cells."""
         firsts = np.zeros((len(self.firsts), len(self.squares.integers())), dtype=object)
         for row, exact in zip(firsts, self.firsts, strict=True):
@@ -333,7 +330,7 @@ class BoxCells:
 
     def over(self, blocks: Blocks, _: Any = None) -> CellSums:
         """Return the sums by cell. Confidential."""
-        grid, part, to = self.grid, self.part, _Adding(self.grid.cells, len(self.grid.numbers))
+        grid, part, to = self.grid, self.part, Adding(self.grid.cells, len(self.grid.numbers))
         missing = np.flatnonzero(grid.missing)
         with np.errstate(all="ignore"):
             for block, cells in blocks:
@@ -350,7 +347,7 @@ class BoxCells:
                 for exact, row in zip(to.firsts, rho, strict=True):
                     exact.add_rows(cells, row)
                 to.seconds = to.seconds + products_of(rho)
-        return to.sums()
+        return to.integers()
 
     def gram(self, sums: CellSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""
@@ -386,68 +383,61 @@ class BallCells:
         return self.rowmap.image(table) / STEPS, slopes[:, numbers]
 
     @functools.cached_property
-    def place(self) -> int:
-        """Index of the coordinate that depends on numeric variables; -1 if none or several do."""
+    def places(self) -> list[int]:
+        """Indices of the coordinates that depend on numeric variables."""
         slopes = np.abs(self._affine[1])  # each variable is compared separately: it has its unit
-        seeing = np.flatnonzero((slopes > _NOTHING * slopes.max(axis=0)).any(axis=1)).tolist()
-        return seeing[0] if len(seeing) == 1 else -1
+        return np.flatnonzero((slopes > _NOTHING * slopes.max(axis=0)).any(axis=1)).tolist()
 
     @property
     def fits(self) -> bool:
         """Whether rows can be summed by cell."""
-        return self.place >= 0
+        return 0 < len(self.places) <= (len(self.grid.numbers) if self.grid.wide else 1)
 
     @functools.cached_property
     def tables(self) -> tuple[Array, Array, Array, Array]:
-        """Return (zeta (k, K), length (K,), at (K,), slope (d,)), NaN in ``at`` if missing."""
+        """Return (zeta (k, K), length (K,), at (d, K), slopes (d, numbers)), NaN if missing."""
         image, slopes = self._affine
         column = image.copy()
-        column[self.place] = 0.0
+        column[self.places] = 0.0
         column[:, self.grid.missing] = 0.0
         zeta, length = directions(column)
-        at = np.where(self.grid.missing, np.nan, image[self.place])
-        return zeta, length, at, slopes[self.place]
+        at = np.where(self.grid.missing, np.nan, image[self.places])
+        return zeta, length, at, slopes[self.places]
 
     def over(self, blocks: Blocks, _: Any = None) -> CellSums:
         """Return the sums by cell. Confidential."""
-        to = _Adding(self.grid.cells, 1)
-        _, lengths, at, slope = self.tables
+        to = Adding(self.grid.cells, len(self.places))
+        _, lengths, at, slopes = self.tables
         with np.errstate(all="ignore"):
             for block, cells in blocks:
-                r = seen_by_row(at, slope, block, cells)
+                r = looked_up(at, slopes, block, cells)
                 if not math.isfinite(float(r.sum())):
-                    present = np.flatnonzero(np.isfinite(r))
-                    r, cells = r[present], cells[present]
+                    present = np.flatnonzero(np.isfinite(r).all(axis=0))
+                    r, cells = r[:, present], cells[present]
                 k: Array = lengths.take(cells)
                 _into_ball(k, r)
-                k = end_of_numbers(k, steps=MULTIPLE, low=0.0)
-                r = end_of_numbers(r, steps=MULTIPLE)
-                to.firsts[0].add_rows(cells, k * r)
-                to.seconds = to.seconds + products_of(r[None])
-                k *= k
-                to.squares.add_rows(cells, k)
-        return to.sums()
+                to.add(
+                    cells, end_of_numbers(k, steps=MULTIPLE, low=0.0),
+                    end_of_numbers(r, steps=MULTIPLE),
+                )  # fmt: skip
+        return to.integers()
 
     def gram(self, sums: CellSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""
-        zeta, j = self.tables[0], self.place
-        G = gram_of(zeta, sums.squares, 2 * LOW_NOISE)
-        G[j] = G[:, j] = sum_of(zeta, sums.firsts[0]) >> LOW_NOISE
-        G[j, j] = sums.seconds[0, 0]
-        return Gram(G)
+        return Gram(sums.gram(self.tables[0], self.places))
 
 
 def _into_ball(length: Array, r: Array) -> None:
-    """Scale rows (length of the factor part, numeric part r) into the unit ball, in place.
+    """Scale rows (length of the factor part, numeric parts r) into the unit ball, in place.
 
     Most rows are in it already.
     """
     square = length * length
-    square += r * r
+    square += squares(r)
     beyond = np.flatnonzero(square > 1.0)
     factor = 1.0 / np.sqrt(square[beyond])
     length[beyond] *= factor
-    r[beyond] *= factor
+    r[:, beyond] *= factor
 
 
 # -- The exact Gram matrix: integer second moments of mapped rows.
