@@ -419,11 +419,41 @@ def _box_rows(
     """
     if design.bought or design.unknown:
         return None
-    block = _box_block(design, box or {})
+    z = _root_by_cell(design, unit, box or {}) if design.numbers_first else None
+    block = None if z is not None else _box_block(design, box or {})
     if block is None:
-        return None
-    z: Array = block[: design.p] * unit.scale[: design.p, None] + unit.shift[: design.p, None]
+        return z
+    z = block[: design.p] * unit.scale[: design.p, None] + unit.shift[: design.p, None]
     return z
+
+
+def _root_by_cell(
+    design: Design, unit: UnitScale, box: Mapping[str, tuple[float, float]]
+) -> Array | None:
+    """Return p unit rows with the second moments of rows over the box, computed by cell, or None.
+
+    None if a range is not declared, or if columns depend on each other.
+    """
+    table, m = _box_table(design, box)
+    if table is None:
+        return None
+    grid, places = design.grid, list(design.numbers_first)
+    assert grid is not None
+    x, cells = np.empty((len(grid.numbers), m)), np.empty(m, dtype=np.intp)
+    grid.fill(table, x, cells)
+    complete = np.isfinite(x).all(axis=0) & ~grid.missing[cells]
+    cells = cells[complete]
+    scale, shift = unit.scale[: design.p, None], unit.shift[: design.p, None]
+    x = x[: len(places), complete] * scale[places] + shift[places]
+    z = grid.table[: design.p] * scale + shift
+    z[places] = 0.0
+    M = z * np.bincount(cells, minlength=grid.cells) @ z.T
+    M[places] = np.array([np.bincount(cells, row, grid.cells) for row in x]) @ z.T
+    M[:, places], M[np.ix_(places, places)] = M[places].T, x @ x.T
+    try:
+        return np.asarray(np.linalg.cholesky(M * (design.p / len(cells))))
+    except np.linalg.LinAlgError:
+        return None
 
 
 def _box_block(
@@ -434,6 +464,22 @@ def _box_block(
 
     ``unknown``: the range of a variable without a declared one.
     """
+    table, m = _box_table(design, box, unknown)
+    if table is None:
+        return None
+    block = np.zeros((design.q, m))
+    design.fill(table, block)
+    complete = np.isfinite(block).all(axis=0)
+    if complete.sum() < 2 * design.p:  # subset= leaves out most of the box
+        return None
+    return block[:, complete]
+
+
+def _box_table(
+    design: Design, box: Mapping[str, tuple[float, float]],
+    unknown: tuple[float, float] | None = None,
+) -> tuple[dict[str, Any] | None, int]:  # fmt: skip
+    """Return (cells of fixed points of a design's box or None, their number)."""
     variables = design.kinds
     least, a_column, most = rules.BOX_POINTS
     m = min(max(least, a_column * design.p), most)
@@ -442,14 +488,7 @@ def _box_block(
         name: _spread(variables[name], _weyl(m, j), box.get(name), unknown)
         for j, name in enumerate(sorted(variables))
     }
-    if any(v is None for v in table.values()):
-        return None
-    block = np.zeros((design.q, m))
-    design.fill(table, block)
-    complete = np.isfinite(block).all(axis=0)
-    if complete.sum() < 2 * design.p:  # subset= leaves out most of the box
-        return None
-    return block[:, complete]
+    return (None if any(v is None for v in table.values()) else table), m
 
 
 def _plain_numbers(design: Design, unit: UnitScale) -> bool:
