@@ -103,7 +103,7 @@ def test_information_and_scores_are_those_of_the_dense_pass(formula, relation):
         apart = np.abs(np.asarray(dense.score - by_cell.score, dtype=float))
         assert apart.max() <= 2.0 * 2**20 and any(dense.score)
         assert abs(dense.scale - by_cell.scale) <= N and dense.bins == by_cell.bins
-        assert by_cell.by_cell and not dense.by_cell
+        assert not by_cell.fine and not dense.fine
         for name in ("meat", "ordinary") if k == 2 else ():
             one, other = (np.asarray(getattr(s, name), dtype=float) for s in (dense, by_cell))
             assert np.abs(one - other).max() < 2e-5 * np.abs(one).max() and not same(one, other)
@@ -117,7 +117,7 @@ def test_weighted_rows_have_the_sums_of_the_dense_pass(options, evaluate):
     design = build_design("y ~ g * k", SCHEMA, aside=True, **options)
     jobs = both(design, evaluate=evaluate, weighted=True)
     dense, by_cell = (sums(design, job) for job in jobs)
-    assert by_cell.by_cell and dense.bins == by_cell.bins and dense.scale == by_cell.scale
+    assert by_cell.fine and dense.bins == by_cell.bins and dense.scale == by_cell.scale
     for name, unit in (("information", 1), ("meat", 1), ("ordinary", 1), ("score", 2.0**-20)):
         one = np.asarray(getattr(dense, name), dtype=float)
         other = np.asarray(getattr(by_cell, name), dtype=float) * unit
