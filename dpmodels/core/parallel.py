@@ -40,6 +40,7 @@ from dpmodels.sums.cells import (
 )
 from dpmodels.sums.products import (
     LEAST,
+    SHORTEST,
     SHRINK,
     TOP,
     ExactSum,
@@ -499,13 +500,8 @@ class ParallelByCell:
         by = sums.by
 
         def put(to: Adding, length: Array, radius: float, rows: Any) -> None:
-            if ahead is None:
-                k = _multiples(length[rows], radius)
-                to.squares.add_rows(cells[rows], k * k)
-                return
-            parts = np.minimum(length[rows], radius) * ahead[:, rows]
-            k, *rho = end_of_numbers(parts, radius, MULTIPLE)
-            to.add(cells[rows], k, np.array(rho))
+            k = _multiples(length[rows], radius, ahead[:, rows])
+            to.add(cells[rows], k[0], k[1:])
 
         long = length if weight is None else length * np.sqrt(np.maximum(weight, 0.0))
         if plan.meat:
@@ -516,17 +512,13 @@ class ParallelByCell:
             by["ordinary"].squares.add_rows(cells[chosen])
         if self.apart:
             put(by["information"], long, TOP, slice(None))
+            numbers = self.cells + np.arange(len(self.places))
             # over C, as multiples of a vector of full length
             for i, part in enumerate(self.into.blocks(factor, norm, long)):
                 at = i * (self.cells + len(self.places))
-                if ahead is not None:
-                    part = part * ahead
-                k = end_of_numbers(part, plan.clip, MULTIPLE)
-                if ahead is not None:
-                    places = at + self.cells + np.arange(len(self.places))
-                    by["score"].add_rows(places, k[1:].sum(axis=1))
-                    k = k[0]
-                by["score"].add_rows(cells + at, k)
+                k = end_of_numbers(part * ahead, plan.clip, MULTIPLE)
+                by["score"].add_rows(cells + at, k[0])
+                by["score"].add_rows(numbers + at, k[1:].sum(axis=1))
         else:
             by["information"].squares.add_rows(cells)
             self._add_scores(by["score"], factor, norm, length, cells)
@@ -539,20 +531,20 @@ class ParallelByCell:
 
     def _complete(
         self, w: CellRows, chosen: Any, psi: Rows, omega: Rows | None
-    ) -> tuple[Array, Array | None, Array, Array, Any, Any, Array | None]:
+    ) -> tuple[Array, Array | None, Array, Array, Any, Any, Array]:
         """Return (psi, omega, ``|w|``, ``|s|``, cells, chosen, e) of the rows that are complete.
 
         e (1 + d, m): lengths of the cell's part and of the numeric coordinates over ``|w|``.
         """
         factor, weight = psi.numbers[0], None if omega is None else omega.numbers[0]
-        cells, ahead = w.cells, None
+        cells = w.cells
         if self.missing.any():  # public
             factor = np.where(self.missing[cells], np.nan, factor)
-        length = self.length.take(cells)
+        length, ahead = self.length.take(cells), np.ones((1, len(cells)))
         if self.places:
             ahead = np.vstack([length, looked_up(*self.numeric, w.values, cells)])
-            square = squares(ahead)
-            length = np.sqrt(np.where(square >= LEAST, square, 0.0 * square))
+            length = np.sqrt(squares(ahead))
+            length[length < SHORTEST] = 0.0
             ahead *= np.divide(1.0, length, out=np.zeros_like(length), where=length > 0.0)
         if self.into.plan.policy.by_leverage:
             factor = by_leverage(factor, length * length, weight)
@@ -566,7 +558,7 @@ class ParallelByCell:
                 chosen = np.flatnonzero(mark[rows])
             factor, length, norm, cells = factor[rows], length[rows], norm[rows], cells[rows]
             weight = None if weight is None else weight[rows]
-            ahead = None if ahead is None else ahead[:, rows]
+            ahead = ahead[:, rows]
         return factor, weight, length, norm, cells, chosen, ahead
 
     def _add_scores(self, by: ByCell, psi: Array, norm: Array, length: Array, cells: Any) -> None:
@@ -608,6 +600,6 @@ class ParallelByCell:
         return PassSums(information, score, meat, ordinary, by.scale, by.bins, self.apart)
 
 
-def _multiples(length: Array, radius: float) -> Array:
-    """Return at most ``trunc(2^20 (1 - 2^-24) min(1, length/radius))``, for any row."""
-    return end_of_numbers(length / radius, steps=MULTIPLE, low=0.0)
+def _multiples(length: Array, radius: float, ahead: Array | float = 1.0) -> Array:
+    """Return at most ``trunc(2^20 (1 - 2^-24) min(1, length/radius) ahead)``, for any row."""
+    return end_of_numbers(np.minimum(length, radius) * ahead / radius, steps=MULTIPLE)

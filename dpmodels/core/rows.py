@@ -260,9 +260,11 @@ class CellRows(Rows):
 
     def length(self) -> Array:
         """Return the Euclidean length of each row: that of its cell, where no number moves it."""
-        images, slopes = (None, None) if self.images is None else self.images
-        moved = None if slopes is None else slopes.any(axis=1)
-        if moved is None or moved.all() or (moved.any() and not self.grid.wide):  # public
+        if self.images is None:
+            return super().length()
+        images, slopes = self.images
+        moved = slopes.any(axis=1)  # public
+        if moved.all() or (moved.any() and not self.grid.wide):
             return super().length()
         square = squares(images[~moved]).take(self.cells)
         if moved.any():

@@ -492,12 +492,9 @@ class CellProgram:
     aside: tuple[Node, ...] = ()
 
     def fill(
-        self,
-        chunk: Mapping[str, Any],
-        out: Any,
-        clips: Sequence[Interval],
+        self, chunk: Mapping[str, Any], out: Any, clips: Sequence[Interval],
         finals: Sequence[tuple[int, float, float]],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Fill ``out`` of shape (q, m): NaN for a missing number, the last code for a level."""
         with np.errstate(all="ignore"):
             block = Block(chunk, out.shape[1], self.rules)
@@ -610,7 +607,7 @@ def _listed(column: Any) -> Any:
 MOST_CELLS = 4096
 #: Columns up to which filled rows are mapped sooner than looked up, and rows of a cell and numbers
 #: are summed sooner one by one.
-_FEW, _WIDE = 12, 40
+_FEW, _WIDE = 12, 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -637,7 +634,7 @@ class Grid:
     @property
     def wide(self) -> bool:
         """Whether rows are summed by cell although some predictors are numbers."""
-        return len(self.table) > _WIDE + 3 * len(self.numbers)
+        return len(self.table) > _WIDE + len(self.numbers)
 
     def fill(self, chunk: Mapping[str, Any], out: Array, cells: Array) -> None:
         """Write the numbers of rows into ``out`` (d, m), and their cells into ``cells`` (m,) intp.
@@ -713,12 +710,9 @@ def _separate_rows(products: Sequence[Product]) -> tuple[Product, ...]:
 
 
 def _cells(
-    design: Design,
-    program: Program,
-    products: Sequence[Product],
-    places: Sequence[int],
+    design: Design, program: Program, products: Sequence[Product], places: Sequence[int],
     variables: Mapping[str, Variable],
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array]:  # fmt: skip
     """Return (table, missing): the program's own rows of every combination of codes."""
     sizes = [_size(v) for v in variables.values()]
     K = math.prod(sizes)

@@ -53,14 +53,10 @@ def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> li
     """
     if not is_seen(lost, sd):
         return []
-    return [
-        messages.DROPPED(
-            share=100.0 * lost,
-            sd=100.0 * sd,
-            shortened=" or shrunk" if shortened else "",
-            outside=", or if it is outside subset=" if design.subset else "",
-        )
-    ]
+    shrunk = " or shrunk" if shortened else ""
+    outside = ", or if it is outside subset=" if design.subset else ""
+    lost, sd = 100.0 * lost, 100.0 * sd
+    return [messages.DROPPED(share=lost, sd=sd, shortened=shrunk, outside=outside)]
 
 
 def _error_notes(plan: Plan[Any]) -> list[Note]:
@@ -96,12 +92,9 @@ def marked_names(names: Sequence[str], which: npt.NDArray[np.bool_]) -> list[str
 
 
 def fit_notes(
-    plan: Plan[Any],
-    names: tuple[str, ...],
-    undetermined: npt.NDArray[np.bool_],
-    lost: npt.NDArray[np.bool_],
-    empty: npt.NDArray[np.bool_],
-) -> list[Note]:
+    plan: Plan[Any], names: tuple[str, ...], undetermined: npt.NDArray[np.bool_],
+    lost: npt.NDArray[np.bool_], empty: npt.NDArray[np.bool_],
+) -> list[Note]:  # fmt: skip
     """Return notes on the errors of a fit, and on coefficients without a test."""
     notes, who = plan.reason_notes, "rows" if plan.request.unit is None else "people"
     count = int(undetermined.sum())

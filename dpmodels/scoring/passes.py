@@ -41,7 +41,7 @@ class Centre:
     offset: int | None = None
     weights: int | None = None
     mean_weight: float = 1.0  # Weights count over it
-    # Columns of numbers, if rows are summed by cell beside them: few coordinates of w depend on them.
+    # Columns of numbers where rows are summed by cell: few coordinates of w depend on them.
     numbers: tuple[int, ...] = ()
     # Two responses at which ``|psi|`` is largest, whatever the fit; None: rows are not weighed.
     outcomes: tuple[float, float] | None = None

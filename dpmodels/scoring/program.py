@@ -131,8 +131,10 @@ def start_of(to: RowsPlan, coordinates: Coordinates, rows: Design) -> Asking:
     else:
         rowmap = RowMap(coordinates.unit, np.full(r + 1, to.radius), matrix=coordinates.start)
         matrix, shift = rowmap.affine
-        turn = numbers_apart(matrix, rows)
-        if turn is not None:
+        turn = None
+        if rows.numbers_first:  # then few coordinates depend on numbers of a row
+            assert rows.grid is not None
+            turn = np.linalg.qr(matrix[:, list(rows.grid.numbers)], mode="complete")[0]
             matrix, shift = turn.T @ matrix, None if shift is None else turn.T @ shift
         working = scores[0].working
 
@@ -156,17 +158,6 @@ def start_of(to: RowsPlan, coordinates: Coordinates, rows: Design) -> Asking:
         Fitting(chain, score, state, values, seen, counted=many / guess)
         for chain, score, state in zip(to.chains, scores, states, strict=True)
     ]
-
-
-def numbers_apart(matrix: Array, design: Design) -> Array | None:
-    """Return a rotation of images after which few coordinates depend on numbers of a row, or None.
-
-    None where rows are not summed by cell beside their numbers (``proof/theory.md``, 1.7).
-    """
-    if not design.numbers_first:
-        return None
-    assert design.grid is not None
-    return np.asarray(np.linalg.qr(matrix[:, list(design.grid.numbers)], mode="complete")[0])
 
 
 def rows_of_start(Q: Array, sd: float, guess: float, coordinates: Coordinates) -> float:

@@ -95,22 +95,12 @@ class RowsPlan(ScoringPlan):
 
 
 def plan_scoring(
-    pass_shares: PassShares,
-    mu: float,
-    n: int,
-    p: int,
-    relation: str,
-    *,
-    chains: tuple[Chain, ...] = (Chain(LeastSquares()),),
-    meat: bool = True,
-    pilot: Pilot | None = None,
-    radius: float = 0.0,
-    weighted: bool = False,
-    of_weights: bool = False,
-    closing: Closing | None = None,
-    reserve: bool = False,
+    pass_shares: PassShares, mu: float, n: int, p: int, relation: str, *,
+    chains: tuple[Chain, ...] = (Chain(LeastSquares()),), meat: bool = True,
+    pilot: Pilot | None = None, radius: float = 0.0, weighted: bool = False,
+    of_weights: bool = False, closing: Closing | None = None, reserve: bool = False,
     opening: Opening | None = None,
-) -> RowsPlan:
+) -> RowsPlan:  # fmt: skip
     """Plan a scoring fit from public numbers.
 
     The radius of the start is ``sqrt(p + 1)`` unless it is given, the root mean square length of a

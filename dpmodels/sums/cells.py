@@ -271,11 +271,14 @@ class CellSums:
     def __repr__(self) -> str:
         return "<sums by cell, confidential>"
 
-    def gram(self, zeta: Array, places: Any) -> Integers:
-        """Return second moments (r, r) of rows, rounded down once: zeta is 0 in d ``places``."""
-        G = gram_of(zeta, self.squares, 2 * LOW_NOISE)
+    def gram(self, zeta: Array, places: Any, low: int = LOW_NOISE) -> Integers:
+        """Return second moments (r, r) of rows ``(k zeta_c, 2^low rho)`` over ``2^(2 low)``.
+
+        Rounded down once. zeta is 0 in the d ``places``.
+        """
+        G = gram_of(zeta, self.squares, 2 * low)
         for j, sums_of_number in zip(places, self.firsts, strict=True):
-            G[j] = G[:, j] = sum_of(zeta, sums_of_number) >> LOW_NOISE
+            G[j] = G[:, j] = sum_of(zeta, sums_of_number) >> low
         G[np.ix_(places, places)] = self.seconds
         return G
 
@@ -331,32 +334,18 @@ class BoxCells:
     def over(self, blocks: Blocks, _: Any = None) -> CellSums:
         """Return the sums by cell. Confidential."""
         grid, part, to = self.grid, self.part, Adding(self.grid.cells, len(self.grid.numbers))
-        missing = np.flatnonzero(grid.missing)
         with np.errstate(all="ignore"):
             for block, cells in blocks:
                 rho, complete = part.clip_and_round(block)
-                counts = np.bincount(cells, minlength=grid.cells)
-                if counts[missing].any() or complete is not None:
-                    gone = (
-                        grid.missing[cells] if complete is None else grid.missing[cells] | ~complete
-                    )
-                    present = np.flatnonzero(~gone)
-                    rho, cells = rho[:, present], cells[present]
-                    counts = np.bincount(cells, minlength=grid.cells)
-                to.squares.add(counts)
-                for exact, row in zip(to.firsts, rho, strict=True):
-                    exact.add_rows(cells, row)
-                to.seconds = to.seconds + products_of(rho)
+                gone = grid.missing[cells] if complete is None else grid.missing[cells] | ~complete
+                if gone.any():
+                    rho, cells = rho[:, ~gone], cells[~gone]
+                to.add(cells, np.ones(len(cells)), rho)
         return to.integers()
 
     def gram(self, sums: CellSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""
-        G = gram_of(self.zeta, sums.squares)
-        numbers = list(self.grid.numbers)
-        for j, sums_of_number in zip(numbers, sums.firsts, strict=True):
-            G[j] = G[:, j] = sum_of(self.zeta, sums_of_number)
-        G[np.ix_(numbers, numbers)] = sums.seconds
-        return Gram(G)
+        return Gram(sums.gram(self.zeta, list(self.grid.numbers), 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,22 +393,28 @@ class BallCells:
         at = np.where(self.grid.missing, np.nan, image[self.places])
         return zeta, length, at, slopes[self.places]
 
+    def adding(self) -> Adding:
+        """Return running sums of zero."""
+        return Adding(self.grid.cells, len(self.places))
+
+    def add(self, to: Adding, numbers: Array, cells: npt.NDArray[np.intp]) -> None:
+        """Add the rows of a block."""
+        _, lengths, at, slopes = self.tables
+        r = looked_up(at, slopes, numbers, cells)
+        if not math.isfinite(float(r.sum())):
+            present = np.flatnonzero(np.isfinite(r).all(axis=0))
+            r, cells = r[:, present], cells[present]
+        k: Array = lengths.take(cells)
+        _into_ball(k, r)
+        k = end_of_numbers(k, steps=MULTIPLE, low=0.0)
+        to.add(cells, k, end_of_numbers(r, steps=MULTIPLE))
+
     def over(self, blocks: Blocks, _: Any = None) -> CellSums:
         """Return the sums by cell. Confidential."""
-        to = Adding(self.grid.cells, len(self.places))
-        _, lengths, at, slopes = self.tables
+        to = self.adding()
         with np.errstate(all="ignore"):
-            for block, cells in blocks:
-                r = looked_up(at, slopes, block, cells)
-                if not math.isfinite(float(r.sum())):
-                    present = np.flatnonzero(np.isfinite(r).all(axis=0))
-                    r, cells = r[:, present], cells[present]
-                k: Array = lengths.take(cells)
-                _into_ball(k, r)
-                to.add(
-                    cells, end_of_numbers(k, steps=MULTIPLE, low=0.0),
-                    end_of_numbers(r, steps=MULTIPLE),
-                )  # fmt: skip
+            for block in blocks:
+                self.add(to, *block)
         return to.integers()
 
     def gram(self, sums: CellSums) -> Gram:

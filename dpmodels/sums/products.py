@@ -226,7 +226,7 @@ TOP = STEPS * SHRINK
 #: the length is not what was computed; above, they may not be finite.
 LEAST, MOST = 1e-280, 1.7e308
 #: A length below it is 0: a quotient by it could overflow.
-_SHORTEST = 1e-140
+SHORTEST = 1e-140
 #: Largest squared length, and largest score and weight, of a row that is multiplied by these.
 LONG, VAST = 1e280, 1e140
 
@@ -331,8 +331,8 @@ def end_along(
         factor *= STEPS / radius * SHRINK
         smallest = size.min(initial=1.0)  # NaN, where one is
     gone = None
-    if not (least >= _SHORTEST and smallest > 0.0 and length.max(initial=0.0) <= MOST):
-        gone = ~((length >= _SHORTEST) & (length <= MOST))
+    if not (least >= SHORTEST and smallest > 0.0 and length.max(initial=0.0) <= MOST):
+        gone = ~((length >= SHORTEST) & (length <= MOST))
         if size is not None:
             gone |= ~(size > 0.0)
         factor[gone] = 0.0
