@@ -65,8 +65,8 @@ AT_CLIP = 9
 #: Largest factor by which a row is multiplied in its score, over C. Scores of rows shorter than 1/4
 #: are therefore clipped earlier (``scoring/theory.md``, 2.1).
 ROW_FACTOR_MAX = 4.0
-#: Dimension up to which any number of coordinates of w may depend on numbers of a row by cell.
-MOST_COLUMNS = 3000
+#: Dimension up to which 90 coordinates of w may depend on numbers by cell; beyond it 3 may (2.6).
+_MANY_NUMBERS, _DIMENSION, _FEW_NUMBERS = 90, 3000, 3
 #: Bits of the mantissa of a float64, and bias of its exponent.
 MANTISSA_BITS, EXPONENT_BIAS = 52, 1023
 #: Lengths below this part of C are in the first bin.
@@ -152,8 +152,8 @@ class Parallel:
     def by_cell(self, w: CellRows, *_: Any) -> ParallelByCell | None:
         """Return the object that sums rows by cell, from the image of no row, or None."""
         of = ParallelByCell(self, w)
-        most = len(w.grid.numbers) if self.r <= MOST_COLUMNS else 3  # scoring/theory.md, 2.6
-        return of if len(of.places) <= most else None
+        most = _MANY_NUMBERS if self.r <= _DIMENSION else _FEW_NUMBERS
+        return of if len(of.places) <= min(most, len(w.grid.numbers)) else None
 
     def adding(self, of: ParallelByCell | None) -> Any:
         """Return running sums of zero."""

@@ -197,7 +197,7 @@ class Design:
 
     @property
     def numbers_first(self) -> tuple[int, ...]:
-        """Predictors that are numbers, if rows are summed by cell beside them; else none."""
+        """Columns of numbers in a design whose rows are summed by cell; empty for other designs."""
         grid = self.grid_of_images
         wide = grid is not None and grid.wide
         return tuple(j for j in grid.numbers if j < self.p) if grid is not None and wide else ()

@@ -428,10 +428,10 @@ def _root_by_cell(
     """
     grid: Any = design.grid
     places, p = list(design.numbers_first), design.p
-    found = _box_block(design, box, grid=grid)
-    if found is None:
+    points = _box_block(design, box, grid=grid)
+    if points is None:
         return None
-    x, cells = found
+    x, cells = points
     scale, shift = unit.scale[:p, None], unit.shift[:p, None]
     z = grid.table[:p] * scale + shift
     z[places], x = 0.0, x[: len(places)] * scale[places] + shift[places]
