@@ -73,6 +73,8 @@ _EXACT, _PART = 53, 10
 #: Number of integers of at most 2^40 that float64 adds exactly, and number of such sums that fit
 #: into 64 bits.
 _ROWS, _MANY = 1 << 13, 512
+#: Rows of a product that is computed up to its diagonal.
+_BLOCK = 64
 _LIMB = 32
 _MASK = (1 << _LIMB) - 1
 
@@ -140,21 +142,30 @@ def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
     Notes
     -----
     Vectors are cut into parts of 10 bits, weights into digits, so that a product of them over all
-    cells is a sum of integers of at most 2^53: BLAS computes it exactly.
+    cells is a sum of integers of at most 2^53: BLAS computes it exactly. Only the upper triangle is
+    computed, without the first cells if the vectors of these are zero in all later rows.
     """
     zeta, weights = _occupied(zeta, weights)
     high = np.floor(zeta * 2.0**-_PART)
-    low = zeta - high * 2.0**_PART
-    upper = np.triu_indices(len(zeta))
-    terms = []
-    for digit, at in digits(weights, zeta.shape[1], 2 * _PART):
-        high_digit = high * digit
-        cross = high_digit @ low.T
-        cross += cross.T
-        top = (high_digit @ high.T)[upper].astype(np.int64) << _PART  # below 2^62
-        terms.append((top + cross[upper].astype(np.int64), at + _PART))
-        terms.append((((low * digit) @ low.T)[upper].astype(np.int64), at))
-    return symmetric(len(zeta), total(terms, drop), upper)
+    low, (r, K) = zeta - high * 2.0**_PART, zeta.shape
+    upper, terms, present = np.triu_indices(r), [], np.c_[zeta != 0.0, np.ones(r, dtype=bool)]
+    places = upper[0] * r + upper[1]
+    first = np.minimum.accumulate(present.argmax(axis=1)[::-1])[::-1]
+
+    def entries(left: Array, digit: Array, right: Array) -> npt.NDArray[np.int64]:
+        out = np.zeros((r, r))
+        for a in range(0, r, _BLOCK):
+            cells = slice(first[a], K)
+            rows = left[a : a + _BLOCK, cells] * digit[cells]
+            out[a : a + _BLOCK, a:] = rows @ right[a:, cells].T
+        return out.take(places).astype(np.int64)
+
+    for digit, at in digits(weights, K, 2 * _PART):
+        top = entries(high, digit, high) << _PART  # below 2^62
+        cross = entries(high, digit, low) + entries(low, digit, high)
+        terms.append((top + cross, at + _PART))
+        terms.append((entries(low, digit, low), at))
+    return symmetric(r, total(terms, drop), upper)
 
 
 def sum_of(zeta: Array, weights: Integers) -> Integers:
@@ -167,9 +178,8 @@ def sum_of(zeta: Array, weights: Integers) -> Integers:
 def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:
     """Drop cells without weight: rows may occupy few of many cells."""
     occupied = np.flatnonzero(weights)
-    return (
-        (zeta, weights) if len(occupied) == len(weights) else (zeta[:, occupied], weights[occupied])
-    )
+    few = len(occupied) < len(weights)
+    return (zeta[:, occupied], weights[occupied]) if few else (zeta, weights)
 
 
 def digits(weights: Integers, cells: int, used: int) -> list[tuple[Array, int]]:
