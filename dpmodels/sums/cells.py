@@ -74,7 +74,7 @@ _EXACT, _PART = 53, 10
 #: into 64 bits.
 _ROWS, _MANY = 1 << 13, 512
 #: Rows of a product that is computed up to its diagonal.
-_BLOCK = 64
+_STRIPE = 64
 _LIMB = 32
 _MASK = (1 << _LIMB) - 1
 
@@ -154,10 +154,10 @@ def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
 
     def entries(left: Array, digit: Array, right: Array) -> npt.NDArray[np.int64]:
         out = np.zeros((r, r))
-        for a in range(0, r, _BLOCK):
+        for a in range(0, r, _STRIPE):
             cells = slice(first[a], K)
-            rows = left[a : a + _BLOCK, cells] * digit[cells]
-            out[a : a + _BLOCK, a:] = rows @ right[a:, cells].T
+            rows = left[a : a + _STRIPE, cells] * digit[cells]
+            out[a : a + _STRIPE, a:] = rows @ right[a:, cells].T
         return out.take(places).astype(np.int64)
 
     for digit, at in digits(weights, K, 2 * _PART):
