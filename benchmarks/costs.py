@@ -211,6 +211,26 @@ def factors(repeats, n=1_000_000):
     return lines
 
 
+def levels(repeats, counts=(10, 50, 200, 500), n=300_000):
+    """Fits with a factor of many levels and a number: seconds, and over ten levels."""
+    lines = ["", f"## Levels, y ~ C(f) + x, n = {n:.0e}", "",
+             "| levels | CPU seconds | x ten levels |", "|---|---|---|"]  # fmt: skip
+    base = None
+    for k in counts:
+        rng = np.random.default_rng(1)
+        f, x = rng.integers(0, k, n), rng.uniform(0, 1, n)
+        words = [f"l{i:04d}" for i in range(k)]
+        y = (x + f / k + rng.normal(0, 0.3, n)).clip(-2, 4)
+        frame = pd.DataFrame({"f": pd.Categorical.from_codes(f, words), "x": x, "y": y})
+        schema = dp.Schema(f=dp.Levels(words), x=dp.Real(0, 1), y=dp.Real(-2, 4))
+        ways = {"fit": functools.partial(dp.dp_ols, "y ~ C(f) + x", frame, schema=schema, **CALL)}
+        t = timed(ways, repeats if k < 500 else 1)["fit"]
+        base = base or t
+        lines.append(f"| {k} | {t:.2f} | {t / base:.1f} |")
+        print(lines[-1], flush=True)
+    return lines
+
+
 def mixed(n=1_000_000):
     """Factors of 50 and 8 levels and three numbers, and sums by cell by hand."""
     rng = np.random.default_rng(0)
@@ -358,6 +378,7 @@ def main():
     parser.add_argument("--rows", type=int, default=6_000_000, help="rows of the Parquet file")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--paths", action="store_true", help="the fits alone")
+    parser.add_argument("--levels", type=int, nargs="+", help="levels of a factor, alone")
     parser.add_argument("--first", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--measured", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -367,6 +388,9 @@ def main():
         return
     if args.first:
         first_call()
+        return
+    if args.levels:
+        levels(args.repeats, args.levels)
         return
     start = time.process_time()
     lines = ["# Costs that do not shrink with n", "",
@@ -382,6 +406,7 @@ def main():
     lines += frames(args.repeats)
     lines += small(args.repeats)
     lines += factors(args.repeats)
+    lines += levels(args.repeats)
     lines += files(args.repeats, args.rows)
     lines += noise(args.repeats)
     if args.out:

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from dpmodels.sums.ask import Added, Noisy
 from dpmodels.sums.cells import (
     LOW_NOISE,
     MULTIPLE,
+    Adding,
     ByCell,
     checked,
     directions,
@@ -38,6 +39,8 @@ from dpmodels.sums.cells import (
     sum_of,
 )
 from dpmodels.sums.products import (
+    LEAST,
+    SHORTEST,
     SHRINK,
     TOP,
     ExactSum,
@@ -47,6 +50,7 @@ from dpmodels.sums.products import (
     end_of_numbers,
     filled,
     integers_of,
+    looked_up,
     squares,
     usable,
     weighted,
@@ -61,6 +65,8 @@ AT_CLIP = 9
 #: Largest factor by which a row is multiplied in its score, over C. Scores of rows shorter than 1/4
 #: are therefore clipped earlier (``scoring/theory.md``, 2.1).
 ROW_FACTOR_MAX = 4.0
+#: Dimension up to which 90 coordinates of w may depend on numbers by cell; beyond it 3 may (2.6).
+_MANY_NUMBERS, _DIMENSION, _FEW_NUMBERS = 90, 3000, 3
 #: Bits of the mantissa of a float64, and bias of its exponent.
 MANTISSA_BITS, EXPONENT_BIAS = 52, 1023
 #: Lengths below this part of C are in the first bin.
@@ -88,7 +94,7 @@ class PassSums:
     ordinary: Integers | None
     scale: int  # Squared scores, in units of ``scale_cut / 2^20``
     bins: tuple[int, ...]
-    by_cell: bool = False  # Scores of rows with weights are in units of ``C / 2^40``
+    fine: bool = False  # Scores are in units of ``C / 2^40``
 
     def __add__(self, other: PassSums) -> PassSums:
         parts: dict[str, Any] = {}
@@ -96,7 +102,7 @@ class PassSums:
             summand = getattr(self, name)
             parts[name] = None if summand is None else summand + getattr(other, name)
         bins = tuple(a + b for a, b in zip(self.bins, other.bins, strict=True))
-        return PassSums(**parts, bins=bins, by_cell=self.by_cell)
+        return PassSums(**parts, bins=bins)
 
     def __repr__(self) -> str:
         return f"<sums of a scoring pass, p = {len(self.score)}, confidential>"
@@ -143,20 +149,22 @@ class Parallel:
         """Lattice steps of a unit of w: rows of length R_H are ``2^20 (1 - 2^-36)`` long."""
         return STEPS / self.plan.information * SHRINK
 
-    def by_cell(self, w: CellRows, *_: Any) -> ParallelByCell:
-        """Return the object that sums rows by cell, from the image of no row."""
-        return ParallelByCell(self, w)
+    def by_cell(self, w: CellRows, *_: Any) -> ParallelByCell | None:
+        """Return the object that sums rows by cell, from the image of no row, or None."""
+        of = ParallelByCell(self, w)
+        most = _MANY_NUMBERS if self.r <= _DIMENSION else _FEW_NUMBERS
+        return of if len(of.places) <= min(most, len(w.grid.numbers)) else None
 
     def adding(self, of: ParallelByCell | None) -> Any:
         """Return running sums of zero."""
         blocks = self.plan.blocks
-        return _Adding(self.r, blocks) if of is None else (of, _AddingByCell(of.cells, blocks))
+        return _Adding(self.r, blocks) if of is None else (of, _AddingByCell(of, blocks))
 
     def add(self, sums: Any, chosen: Any, w: Any, psi: Any, omega: Any) -> None:
         """Add a block; ``chosen`` are its rows of the meat and of the ordinary information."""
         if isinstance(sums, tuple):
             of, by = sums
-            return of.add(by, w.cells, chosen, psi, omega)
+            return of.add(by, w, chosen, psi, omega)
         plan, step = self.plan, self.step
         z, psi, omega, length, present = self.vectors(w, psi, omega)
         norm = self.norms(psi, length)
@@ -258,7 +266,7 @@ class Parallel:
         if isinstance(sums, tuple):
             by = {name: exact.integers() for name, exact in sums[1].by.items()}
             bins = tuple(int(x) for x in sums[1].bins)
-            return PassSums(**by, scale=sums[1].scale, bins=bins, by_cell=True)
+            return PassSums(**by, scale=sums[1].scale, bins=bins)
         parts: dict[str, Any] = {
             name: total.integers()[:r, :r] if getattr(plan, name) else None
             for name, total in sums.matrices.items()
@@ -336,10 +344,10 @@ class Parallel:
                 values.append(getattr(sums, name))
                 steps.append(np.full(r * (r + 1) // 2, (radius / STEPS) ** 2))
         lattice = plan.clip / STEPS  # of an integer of the scores: by their route
-        if not plan.weighted:
-            lattice *= plan.information / STEPS * ROW_FACTOR_MAX
-        elif sums.by_cell:
+        if sums.fine:
             lattice /= STEPS
+        elif not plan.weighted:
+            lattice *= plan.information / STEPS * ROW_FACTOR_MAX
         steps.append(np.full(plan.blocks * r, lattice))
         return Added((*values, sums.score), np.concatenate(steps))
 
@@ -425,30 +433,35 @@ def counted_lengths(relative: Array) -> npt.NDArray[np.int64]:
     return np.asarray(np.bincount(bins, minlength=BINS).astype(np.int64))
 
 
-# -- The same sums by cell: w of a row is that of its cell.
+# -- The same sums by cell: w of a row is that of its cell, but for d coordinates.
 
 
 class _AddingByCell:
     """Running sums by cell of one pass."""
 
-    def __init__(self, cells: int, blocks: int) -> None:
-        self.by = {name: ByCell(cells) for name in MATRICES}
-        self.by["score"] = ByCell(blocks * cells)
+    def __init__(self, of: ParallelByCell, blocks: int) -> None:
+        d = len(of.places)
+        self.by: dict[str, Any] = {name: Adding(of.cells, d) for name in MATRICES}
+        self.by["score"] = ByCell(blocks * (of.cells + d))
         self.scale, self.bins = 0, np.zeros(BINS, dtype=np.int64)
 
 
 class ParallelByCell:
     """A pass by cells: a row is rounded to multiples of its cell's lattice vector.
 
+    Coordinates that depend on numbers of the row are rounded separately.
+
     Attributes
     ----------
     missing : (K,) bool array
         Cells without a vector.
+    places : list of int
+        The d coordinates that depend on numbers; the arrays below are 0 there.
     length : (K,) array
         ``|w|`` in lattice steps of R_H.
     zeta : (r, K) array
-        Lattice vector that information and scores are multiples of: for unweighted rows w itself,
-        in the ball of R_H.
+        Lattice vector that information and scores are multiples of: for unweighted rows without
+        numbers w itself, in the ball of R_H.
     kept : (K,) array
         Its length in this ball, before rounding.
     ahead : (r, K) array
@@ -458,16 +471,20 @@ class ParallelByCell:
     def __init__(self, into: Parallel, w: CellRows) -> None:
         self.into, grid = into, w.grid
         assert w.images is not None
-        self.cells = grid.cells
+        self.cells, slopes = grid.cells, w.images[1][: into.r]
+        self.places = np.flatnonzero(slopes.any(axis=1)).tolist()
+        self.apart = into.plan.weighted or bool(self.places)
         with np.errstate(all="ignore"):
             z = np.ascontiguousarray(w.images[0][: into.r])
-            complete, long = usable(squares(z))
+            self.numeric = z[self.places], slopes[self.places]
+            complete, _ = usable(squares(z))
             self.missing = grid.missing if complete is None else grid.missing | ~complete
-            z[:, self.missing if long is None else self.missing | ~long] = 0.0
+            z[self.places] = 0.0
+            z[:, self.missing | ~(squares(z) >= LEAST)] = 0.0
             self.length = np.sqrt(squares(z))
             self.kept, self.ahead = self.length.copy(), directions(z)[0]
             self.zeta = self.ahead
-            if not into.plan.weighted:
+            if not self.apart:
                 self.zeta = z
                 end_in_ball(z, self.kept)
                 checked(z)
@@ -475,30 +492,35 @@ class ParallelByCell:
                 self.ahead = np.where(z.any(axis=0), directions(z)[0], self.ahead)
 
     def add(
-        self, sums: _AddingByCell, cells: Any, chosen: Any, psi: Rows, omega: Rows | None
+        self, sums: _AddingByCell, w: CellRows, chosen: Any, psi: Rows, omega: Rows | None
     ) -> None:
         """Add rows of cells (m,); ``chosen`` are those of the meat and ordinary information."""
         plan, step = self.into.plan, self.into.step
-        factor, weight, length, norm, cells, chosen = self._complete(cells, chosen, psi, omega)
+        factor, weight, length, norm, cells, chosen, ahead = self._complete(w, chosen, psi, omega)
         by = sums.by
+
+        def put(to: Adding, length: Array, radius: float, rows: Any) -> None:
+            k = _multiples(length[rows], radius, ahead[:, rows])
+            to.add(cells[rows], k[0], k[1:])
+
         long = length if weight is None else length * np.sqrt(np.maximum(weight, 0.0))
         if plan.meat:
-            k = _multiples(norm[chosen], plan.meat)
-            by["meat"].add_rows(cells[chosen], k * k)
-        if plan.ordinary and plan.weighted:
-            k = _multiples(long[chosen], plan.ordinary * step)
-            by["ordinary"].add_rows(cells[chosen], k * k)
+            put(by["meat"], norm, plan.meat, chosen)
+        if plan.ordinary and self.apart:
+            put(by["ordinary"], long, plan.ordinary * step, chosen)
         elif plan.ordinary:
-            by["ordinary"].add_rows(cells[chosen])
-        if plan.weighted:
-            k = _multiples(long, TOP)
-            by["information"].add_rows(cells, k * k)
+            by["ordinary"].squares.add_rows(cells[chosen])
+        if self.apart:
+            put(by["information"], long, TOP, slice(None))
+            numbers = self.cells + np.arange(len(self.places))
             # over C, as multiples of a vector of full length
             for i, part in enumerate(self.into.blocks(factor, norm, long)):
-                k = end_of_numbers(part, plan.clip, MULTIPLE)
-                by["score"].add_rows(cells + i * self.cells, k)
+                at = i * (self.cells + len(self.places))
+                k = end_of_numbers(part * ahead, plan.clip, MULTIPLE)
+                by["score"].add_rows(cells + at, k[0])
+                by["score"].add_rows(numbers + at, k[1:].sum(axis=1))
         else:
-            by["information"].add_rows(cells)
+            by["information"].squares.add_rows(cells)
             self._add_scores(by["score"], factor, norm, length, cells)
         if plan.mu_scale:
             sums.scale += int(end_of_numbers(norm * norm / plan.scale_cut, low=0.0).sum())
@@ -508,13 +530,22 @@ class ParallelByCell:
             sums.bins[0] += len(norm) - len(far)
 
     def _complete(
-        self, cells: Any, chosen: Any, psi: Rows, omega: Rows | None
-    ) -> tuple[Array, Array | None, Array, Array, Any, Any]:
-        """Return (psi, omega, ``|w|``, ``|s|``, cells, chosen) of the rows that are complete."""
+        self, w: CellRows, chosen: Any, psi: Rows, omega: Rows | None
+    ) -> tuple[Array, Array | None, Array, Array, Any, Any, Array]:
+        """Return (psi, omega, ``|w|``, ``|s|``, cells, chosen, e) of the rows that are complete.
+
+        e (1 + d, m): lengths of the cell's part and of the numeric coordinates over ``|w|``.
+        """
         factor, weight = psi.numbers[0], None if omega is None else omega.numbers[0]
+        cells = w.cells
         if self.missing.any():  # public
             factor = np.where(self.missing[cells], np.nan, factor)
-        length = self.length.take(cells)
+        length, ahead = self.length.take(cells), np.ones((1, len(cells)))
+        if self.places:
+            ahead = np.vstack([length, looked_up(*self.numeric, w.values, cells)])
+            length = np.sqrt(squares(ahead))
+            length[length < SHORTEST] = 0.0
+            ahead *= np.divide(1.0, length, out=np.zeros_like(length), where=length > 0.0)
         if self.into.plan.policy.by_leverage:
             factor = by_leverage(factor, length * length, weight)
         norm = self.into.norms(factor, length)
@@ -527,7 +558,8 @@ class ParallelByCell:
                 chosen = np.flatnonzero(mark[rows])
             factor, length, norm, cells = factor[rows], length[rows], norm[rows], cells[rows]
             weight = None if weight is None else weight[rows]
-        return factor, weight, length, norm, cells, chosen
+            ahead = ahead[:, rows]
+        return factor, weight, length, norm, cells, chosen, ahead
 
     def _add_scores(self, by: ByCell, psi: Array, norm: Array, length: Array, cells: Any) -> None:
         """Add :meth:`Parallel.factors`: psi, made smaller for long scores and rows."""
@@ -547,22 +579,27 @@ class ParallelByCell:
 
     def pass_sums(self, by: PassSums) -> PassSums:
         """Return the sums of a pass from its sums by cell, of all rows. **Confidential**."""
-        plan = self.into.plan
-        meat = ordinary = None
+        plan, of, meat, ordinary = self.into.plan, cast("Any", by), None, None
         if plan.meat:
-            meat = gram_of(self.ahead, by.meat, 2 * LOW_NOISE)  # type: ignore[arg-type]
+            meat = of.meat.gram(self.ahead, self.places)
         if plan.ordinary:
-            weights: Any = by.ordinary
-            if not plan.weighted:
+            weights = of.ordinary
+            if not self.apart:
                 k = _multiples(self.length, plan.ordinary * self.into.step).astype(np.int64)
-                weights = weights * (k * k).astype(object)
-            ordinary = gram_of(self.ahead, weights, 2 * LOW_NOISE)
-        information = gram_of(self.zeta, by.information, 2 * LOW_NOISE if plan.weighted else 0)
-        parts = np.split(by.score, plan.blocks)
-        score = np.concatenate([sum_of(self.zeta, part) for part in parts])
-        return PassSums(information, score, meat, ordinary, by.scale, by.bins, True)
+                weights = replace(weights, squares=weights.squares * (k * k).astype(object))
+            ordinary = weights.gram(self.ahead, self.places)
+        if self.apart:
+            information = of.information.gram(self.zeta, self.places)
+        else:
+            information = gram_of(self.zeta, of.information.squares)
+        scores = []
+        for part in np.split(by.score, plan.blocks):
+            scores.append(sum_of(self.zeta, part[: self.cells]))
+            scores[-1][self.places] = part[self.cells :] << LOW_NOISE
+        score = np.concatenate(scores)
+        return PassSums(information, score, meat, ordinary, by.scale, by.bins, self.apart)
 
 
-def _multiples(length: Array, radius: float) -> Array:
-    """Return at most ``trunc(2^20 (1 - 2^-24) min(1, length/radius))``, for any row."""
-    return end_of_numbers(length / radius, steps=MULTIPLE, low=0.0)
+def _multiples(length: Array, radius: float, ahead: Array | float = 1.0) -> Array:
+    """Return at most ``trunc(2^20 (1 - 2^-24) min(1, length/radius) ahead)``, for any row."""
+    return end_of_numbers(np.minimum(length, radius) * ahead / radius, steps=MULTIPLE)

@@ -260,9 +260,16 @@ class CellRows(Rows):
 
     def length(self) -> Array:
         """Return the Euclidean length of each row: that of its cell, where no number moves it."""
-        if self.images is None or self.images[1].any():  # public
+        if self.images is None:
             return super().length()
-        return np.asarray(np.sqrt(squares(np.ascontiguousarray(self.images[0]))).take(self.cells))
+        images, slopes = self.images
+        moved = slopes.any(axis=1)  # public
+        if moved.all() or (moved.any() and not self.grid.wide):
+            return super().length()
+        square = squares(images[~moved]).take(self.cells)
+        if moved.any():
+            square += squares(looked_up(images[moved], slopes[moved], self.values, self.cells))
+        return np.asarray(np.sqrt(square))
 
     def in_steps(self, steps: float) -> Array:
         """Return the image times ``steps``: the map is multiplied, then applied."""

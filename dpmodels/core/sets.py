@@ -97,8 +97,8 @@ class Integers:
         return ExactSum(*self.shape)
 
     def exact(self, sums: Any) -> Any:
-        """Return the exact sums."""
-        return sums.integers()
+        """Return the exact sums, by cell if rows are summed by cell."""
+        return (sums[1] if isinstance(sums, tuple) else sums).integers()
 
     def parts(self, name: str) -> tuple[Part, ...]:
         """Return the one noisy array."""
@@ -206,29 +206,18 @@ class Moments(Integers):
 
     def adding(self, of: Any) -> Any:
         """Return running sums of zero."""
-        return ExactSum(*self.shape) if of is None else _MomentsByCell(of)
+        return ExactSum(*self.shape) if of is None else (of, of.adding())
 
     def add(self, sums: Any, chosen: Any, x: Any) -> None:
         """Add the products of rows in the ball."""
-        if isinstance(sums, _MomentsByCell):
-            sums.total = sums.total + sums.of.over([(x.values, x.cells)])
+        if isinstance(sums, tuple):
+            sums[0].add(sums[1], x.values, x.cells)
         else:
             sums.add(cross_product(end_of_rows(x.in_steps(TOP), self.shape[0])[0]))
 
     def finish(self, sums: Any, of: Any) -> Any:
         """Return the exact second moments, from sums by cell."""
         return of.gram(sums).integers()
-
-
-class _MomentsByCell:
-    """Running sums of second moments by cell."""
-
-    def __init__(self, of: Any) -> None:
-        self.of, self.total = of, of.over(())
-
-    def integers(self) -> Any:
-        """Return the exact sums by cell."""
-        return self.total
 
 
 # -- The one loop over rows.
@@ -260,7 +249,8 @@ class Reading:
             if self.of.grid_of_factors is not None:
                 job = replace(self, grid=self.of.grid_of_factors, by_cell=True)
             elif kinds <= {"some"}:
-                job = replace(self, grid=self.of.grid_of_images)
+                grid = self.of.grid_of_images
+                job = replace(self, grid=grid, by_cell=grid is not None and grid.wide)
         sums = summed(rows, self.of, job, **reading)
         out = []
         for into, exact, of in zip(self.into, sums.arrays, job.tables, strict=True):

@@ -195,6 +195,13 @@ class Design:
         grid = self.grid
         return grid if grid is not None and self.q > max(_FEW, 3 * len(grid.numbers)) else None
 
+    @property
+    def numbers_first(self) -> tuple[int, ...]:
+        """Columns of numbers in a design whose rows are summed by cell; empty for other designs."""
+        grid = self.grid_of_images
+        wide = grid is not None and grid.wide
+        return tuple(j for j in grid.numbers if j < self.p) if grid is not None and wide else ()
+
     @functools.cached_property
     def grid_of_factors(self) -> Grid | None:
         """Grid of which all predictors are functions of the cell, or None if some are numbers."""
@@ -485,12 +492,9 @@ class CellProgram:
     aside: tuple[Node, ...] = ()
 
     def fill(
-        self,
-        chunk: Mapping[str, Any],
-        out: Any,
-        clips: Sequence[Interval],
+        self, chunk: Mapping[str, Any], out: Any, clips: Sequence[Interval],
         finals: Sequence[tuple[int, float, float]],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Fill ``out`` of shape (q, m): NaN for a missing number, the last code for a level."""
         with np.errstate(all="ignore"):
             block = Block(chunk, out.shape[1], self.rules)
@@ -601,8 +605,9 @@ def _listed(column: Any) -> Any:
 
 #: Combinations of levels up to which rows are counted by cell.
 MOST_CELLS = 4096
-#: Columns up to which filled rows are mapped sooner than looked up.
-_FEW = 12
+#: Columns up to which filled rows are mapped sooner than looked up, and rows of a cell and numbers
+#: are summed sooner one by one.
+_FEW, _WIDE = 12, 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -625,6 +630,11 @@ class Grid:
     def cells(self) -> int:
         """K."""
         return len(self.missing)
+
+    @property
+    def wide(self) -> bool:
+        """Whether rows are summed by cell although some predictors are numbers."""
+        return len(self.table) > _WIDE + len(self.numbers)
 
     def fill(self, chunk: Mapping[str, Any], out: Array, cells: Array) -> None:
         """Write the numbers of rows into ``out`` (d, m), and their cells into ``cells`` (m,) intp.
@@ -700,12 +710,9 @@ def _separate_rows(products: Sequence[Product]) -> tuple[Product, ...]:
 
 
 def _cells(
-    design: Design,
-    program: Program,
-    products: Sequence[Product],
-    places: Sequence[int],
+    design: Design, program: Program, products: Sequence[Product], places: Sequence[int],
     variables: Mapping[str, Variable],
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array]:  # fmt: skip
     """Return (table, missing): the program's own rows of every combination of codes."""
     sizes = [_size(v) for v in variables.values()]
     K = math.prod(sizes)

@@ -382,15 +382,9 @@ class Run:
         return self.gaussian(name, _on_grid(value, grid), 2.0**30, unit=grid)
 
     def laplace(
-        self,
-        name: str,
-        value: npt.ArrayLike,
-        sensitivity_l1: float,
-        *,
-        weights: npt.ArrayLike = 1.0,
-        unit: float = 1.0,
-        whole: bool = False,
-    ) -> npt.NDArray[np.float64]:
+        self, name: str, value: npt.ArrayLike, sensitivity_l1: float, *,
+        weights: npt.ArrayLike = 1.0, unit: float = 1.0, whole: bool = False,
+    ) -> npt.NDArray[np.float64]:  # fmt: skip
         """Release an integer vector with exact discrete Laplace noise; return it times ``unit``.
 
         Parameters
@@ -590,15 +584,9 @@ class Run:
         return self.noise.normals
 
     def noisy_table(
-        self,
-        name: str,
-        values: npt.NDArray[np.float64],
-        *,
-        shape: npt.ArrayLike,
-        sensitivity: float,
-        lower: npt.ArrayLike,
-        grid: npt.ArrayLike,
-    ) -> None:
+        self, name: str, values: npt.NDArray[np.float64], *, shape: npt.ArrayLike,
+        sensitivity: float, lower: npt.ArrayLike, grid: npt.ArrayLike,
+    ) -> None:  # fmt: skip
         """Add float noise to every row of a table, in place, and round to a public grid.
 
         Parameters

@@ -219,14 +219,11 @@ class ClusterPlan:
         total = survey.total if clusters is None else clusters
         if survey.psu is None or total is None:  # rows are their own clusters
             total = float(self.n)
+        alone = self.people and not pairs
+        noise = rules.CLUSTER_NOISE_OF_PEOPLE if alone else rules.CLUSTER_NOISE * self.loose
         return radii(
             p, self.n, total, self.each, self.relation, icc=survey.icc, pairs=pairs,
-            people=self.people,
-            noise=(
-                rules.CLUSTER_NOISE_OF_PEOPLE
-                if self.people and not pairs
-                else rules.CLUSTER_NOISE * self.loose
-            ),
+            people=self.people, noise=noise,
         )  # fmt: skip
 
     def blurred(self, p: int) -> float:

@@ -206,7 +206,8 @@ def _rounded(W0: Array, z: Array, constant: Array | None) -> Array:
     if len(used) != r or np.linalg.cond(W0[:, used]) ** 2 * rules.ALIASED_PART > 1.0:
         u = W0 @ z
         values, vectors = np.linalg.eigh(u @ u.T / u.shape[1])
-        return np.asarray((vectors / _floored_roots(values)) @ vectors.T @ W0)
+        floored = np.maximum(values, rules.MIN_NARROWED_EIGENVALUE * values[-1])
+        return np.asarray((vectors / np.sqrt(floored)) @ vectors.T @ W0)
     W, M = W0[:, used], z @ z.T / z.shape[1]
     cell = None if constant is None else W.T @ constant  # cell'z = 1 in every row
     narrow, left = _by_column(M[np.ix_(used, used)], cell)
@@ -215,7 +216,8 @@ def _rounded(W0: Array, z: Array, constant: Array | None) -> Array:
     L = (vectors / np.sqrt(np.maximum(values, rules.ALIASED_PART * values[-1]))) @ vectors.T
     values, vectors = np.linalg.eigh(L @ left @ L)
     out = np.zeros((r, p))
-    out[:, used] = (vectors / _floored_roots(values)) @ vectors.T @ L @ narrow
+    floored = np.maximum(values, rules.MIN_NARROWED_EIGENVALUE * values[-1])
+    out[:, used] = (vectors / np.sqrt(floored)) @ vectors.T @ L @ narrow
     return out
 
 
@@ -230,23 +232,13 @@ def _by_column(M: Array, cell: Array | None) -> tuple[Array, Array]:
     return T / size[:, None], left / np.outer(size, size)
 
 
-def _floored_roots(values: Array) -> Array:
-    return np.asarray(
-        np.sqrt(np.maximum(values, rules.MIN_NARROWED_EIGENVALUE * float(values[-1])))
-    )
-
-
 def constant_direction(design: Design, unit: UnitScale, W0: Array) -> Array | None:
     """Return a with ``a'u = 1`` in every complete row: None without a constant in the span."""
-    constant = _intercept(design) if design.has_intercept else unit.one
+    constant = constant_columns(design) if design.has_intercept else unit.one
     if constant is None or design.scaled:
         return None
     cell = constant / unit.scale[: design.p]
     return np.asarray(np.linalg.lstsq(W0.T, cell, rcond=None)[0])
-
-
-def _intercept(design: Design) -> Array:
-    return np.array([float(c.kind == "intercept") for c in design.columns])
 
 
 def unweighted(design: Design) -> Design:
@@ -282,7 +274,7 @@ def constant_columns(design: Design) -> Array | None:
     shift along v is a part of the fit for any ``x'v`` at other points, so no result depends on it.
     """
     if design.has_intercept:
-        return _intercept(design)
+        return np.array([float(c.kind == "intercept") for c in design.columns])
     plain = unweighted(design)
     direction: Array | None = cached_on(design, "constant", lambda: _constant_columns(plain))
     return direction
@@ -419,20 +411,47 @@ def _box_rows(
     """
     if design.bought or design.unknown:
         return None
-    block = _box_block(design, box or {})
+    z = _root_by_cell(design, unit, box or {}) if design.numbers_first else None
+    block = None if z is not None else _box_block(design, box or {})
     if block is None:
-        return None
-    z: Array = block[: design.p] * unit.scale[: design.p, None] + unit.shift[: design.p, None]
+        return z
+    z = block[: design.p] * unit.scale[: design.p, None] + unit.shift[: design.p, None]
     return z
+
+
+def _root_by_cell(
+    design: Design, unit: UnitScale, box: Mapping[str, tuple[float, float]]
+) -> Array | None:
+    """Return p unit rows with the second moments of rows over the box, computed by cell, or None.
+
+    None if a range is not declared, or if columns depend on each other.
+    """
+    grid: Any = design.grid
+    places, p = list(design.numbers_first), design.p
+    points = _box_block(design, box, grid=grid)
+    if points is None:
+        return None
+    x, cells = points
+    scale, shift = unit.scale[:p, None], unit.shift[:p, None]
+    z = grid.table[:p] * scale + shift
+    z[places], x = 0.0, x[: len(places)] * scale[places] + shift[places]
+    M = z * np.bincount(cells, minlength=grid.cells) @ z.T
+    M[places] = np.array([np.bincount(cells, row, grid.cells) for row in x]) @ z.T
+    M[:, places], M[np.ix_(places, places)] = M[places].T, x @ x.T
+    try:
+        return np.asarray(np.linalg.cholesky(M * (p / len(cells))))
+    except np.linalg.LinAlgError:
+        return None
 
 
 def _box_block(
     design: Design, box: Mapping[str, tuple[float, float]],
-    unknown: tuple[float, float] | None = None,
-) -> Array | None:  # fmt: skip
+    unknown: tuple[float, float] | None = None, grid: Any = None,
+) -> Any:  # fmt: skip
     """Return complete rows of the design over its box, (q, m), or None if a range is not declared.
 
-    ``unknown``: the range of a variable without a declared one.
+    ``unknown``: the range of a variable without a declared one. With a ``grid`` the rows are its
+    numbers (d, m) and cells (m,).
     """
     variables = design.kinds
     least, a_column, most = rules.BOX_POINTS
@@ -444,6 +463,11 @@ def _box_block(
     }
     if any(v is None for v in table.values()):
         return None
+    if grid is not None:
+        numbers, cells = np.empty((len(grid.numbers), m)), np.empty(m, dtype=np.intp)
+        grid.fill(table, numbers, cells)
+        complete = np.isfinite(numbers).all(axis=0) & ~grid.missing[cells]
+        return numbers[:, complete], cells[complete]
     block = np.zeros((design.q, m))
     design.fill(table, block)
     complete = np.isfinite(block).all(axis=0)

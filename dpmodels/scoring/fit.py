@@ -364,18 +364,13 @@ def estimate_fit(
     if apart.any():  # the sides on which intervals are open
         saved[OPEN_ENDS] = np.where(apart, np.sign(params), 0.0)
     return Estimate(
-        every,
-        params,
-        vcov_sampling=sampling,
-        vcov_privacy=privacy,
-        bias=bias,
+        every, params, vcov_sampling=sampling, vcov_privacy=privacy, bias=bias,
         bias_bound=BiasBound(tuple((p.T, p.inference.allowance) for p in parts)),
-        untested=open_ if open_.any() else None,
-        stats=reported,
+        untested=open_ if open_.any() else None, stats=reported,
         use_t=None if clusters is None or math.isinf(clusters.df) else clusters.df,
         notes=(*notes, *empty, *model_notes),
         arrays=saved if arrays is None else saved | arrays(parts[0]),
-    )
+    )  # fmt: skip
 
 
 def covariances(parts: Sequence[Part], lost: Mask, *, by_cluster: bool) -> tuple[Array, Array]:

@@ -40,14 +40,11 @@ class Known:
     back: Array  # (p, r): x = back u in every row
 
     def projection(self, W: Array) -> Projection | None:
-        """Return the projection in coordinates w = W u, or None if it would take too long.
+        """Return the projection in coordinates w = W u.
 
-        None too if the forms are dependent but for rounding: numbers far from zero hardly vary.
+        None if the forms are dependent but for rounding: numbers far from zero hardly vary.
         """
-        B = self.back @ np.linalg.inv(W)
-        r, many = len(W), len(self.zero) + len(self.equal)
-        if many * many * r * (r + 1) > rules.MAX_PROJECTION_WORK:
-            return None
+        B, r = self.back @ np.linalg.inv(W), len(W)
         i, j = diagonal_first(r)
         weight = np.where(i == j, 1.0, math.sqrt(2.0))
 
@@ -123,12 +120,18 @@ _Parts = tuple[frozenset[tuple[Any, Any]], tuple[Any, ...]]
 
 
 def _entries(design: Design) -> tuple[tuple[Pair, ...], tuple[tuple[Pair, Pair], ...]]:
-    """Return the pairs of columns with a product of zero, and pairs of pairs with equal ones."""
+    """Return the pairs of columns with a product of zero, and pairs of pairs with equal ones.
+
+    None if a projection would take too long.
+    """
+    most = math.sqrt(rules.MAX_PROJECTION_WORK / (design.p * (design.p + 1)))
     parts = _parts(design)
     zero: list[Pair] = []
     equal: list[tuple[Pair, Pair]] = []
     seen: dict[_Parts, Pair] = {}
     for j, k in itertools.combinations_with_replacement(range(design.p), 2):
+        if len(zero) + len(equal) > most:
+            return (), ()
         left, right = parts[j], parts[k]
         dummies = left[0] | right[0]
         if len({factor for factor, _ in dummies}) < len(dummies):  # two levels of one factor

@@ -195,15 +195,11 @@ class Start:
         c = coordinates.response
         values, vectors = np.linalg.eigh(safe)
         return cls(
-            coordinates.centre + theta / c,
-            max(rss, 0.5 * nu, 1e-4 * t) / c**2,
-            safe,
-            Information(M, nu, rules.START_BIAS),
-            coordinates.constant,
-            _explained_by_noise(np.asarray(theta), values, vectors, nu) / c,
-            (values, vectors),
+            coordinates.centre + theta / c, max(rss, 0.5 * nu, 1e-4 * t) / c**2, safe,
+            Information(M, nu, rules.START_BIAS), coordinates.constant,
+            _explained_by_noise(np.asarray(theta), values, vectors, nu) / c, (values, vectors),
             rss / c**2,
-        )
+        )  # fmt: skip
 
     def above_noise(self) -> Start:
         """Return the start without the part of theta that noise explains."""

@@ -53,13 +53,10 @@ def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> li
     """
     if not is_seen(lost, sd):
         return []
-    return [
-        messages.DROPPED(
-            share=100.0 * lost, sd=100.0 * sd,
-            shortened=" or shrunk" if shortened else "",
-            outside=", or if it is outside subset=" if design.subset else "",
-        )
-    ]
+    shrunk = " or shrunk" if shortened else ""
+    outside = ", or if it is outside subset=" if design.subset else ""
+    lost, sd = 100.0 * lost, 100.0 * sd
+    return [messages.DROPPED(share=lost, sd=sd, shortened=shrunk, outside=outside)]
 
 
 def _error_notes(plan: Plan[Any]) -> list[Note]:

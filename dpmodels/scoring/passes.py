@@ -41,6 +41,8 @@ class Centre:
     offset: int | None = None
     weights: int | None = None
     mean_weight: float = 1.0  # Weights count over it
+    # Columns of numbers where rows are summed by cell: few coordinates of w depend on them.
+    numbers: tuple[int, ...] = ()
     # Two responses at which ``|psi|`` is largest, whatever the fit; None: rows are not weighed.
     outcomes: tuple[float, float] | None = None
 
@@ -86,8 +88,9 @@ def row_of(
         of_y, matrix[-1, -1] = matrix[-1, -1], 0.0
     most = clip * step * SHRINK
     if rotated:
-        turn, triangle = np.linalg.qr(matrix[:r, :p])
-        matrix[:r, :p], upper = np.triu(triangle), (r, p)
+        order = [*centre.numbers, *(j for j in range(p) if j not in centre.numbers)]
+        turn, triangle = np.linalg.qr(matrix[:r, order])
+        matrix[:r, order], upper = np.triu(triangle), (0, 0) if centre.numbers else (r, p)
         if shift is not None:
             shift[:r] = turn.T @ shift[:r]
 

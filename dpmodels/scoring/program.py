@@ -131,6 +131,11 @@ def start_of(to: RowsPlan, coordinates: Coordinates, rows: Design) -> Asking:
     else:
         rowmap = RowMap(coordinates.unit, np.full(r + 1, to.radius), matrix=coordinates.start)
         matrix, shift = rowmap.affine
+        turn = None
+        if rows.numbers_first:  # then few coordinates depend on numbers of a row
+            assert rows.grid is not None
+            turn = np.linalg.qr(matrix[:, list(rows.grid.numbers)], mode="complete")[0]
+            matrix, shift = turn.T @ matrix, None if shift is None else turn.T @ shift
         working = scores[0].working
 
         def row(z: Rows) -> Rows:
@@ -138,6 +143,7 @@ def start_of(to: RowsPlan, coordinates: Coordinates, rows: Design) -> Asking:
 
         moments = yield Release("start", Moments(r + 1, to.radius), row, rows, read)
         Q, sd = moments.values, float(moments.sd[0, 0])
+        Q = Q if turn is None else turn @ Q @ turn.T
         many = guess * to.usable
         if to.relation != "replace":
             many = rows_of_start(Q, sd, many, coordinates)

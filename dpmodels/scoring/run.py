@@ -388,7 +388,8 @@ def centre_of(score: Model, state: State, coordinates: Coordinates, design: Desi
     return Centre(
         coordinates.unit, coordinates.W0, state.theta, state.W, state.phi,
         score.evaluate(state), score.of_residual, design.auxiliary_place("offset"),
-        design.auxiliary_place("weights"), coordinates.mean_weight, score.outcomes,
+        design.auxiliary_place("weights"), coordinates.mean_weight, design.numbers_first,
+        score.outcomes,
     )  # fmt: skip
 
 

@@ -266,11 +266,6 @@ def sd_of_box(scale: float, width: float) -> float:
     )
 
 
-def uniform_range(centre: float, sd: float) -> tuple[float, float]:
-    """Return the range over which a uniform variable has this centre and sd."""
-    return centre - math.sqrt(3.0) * sd, centre + math.sqrt(3.0) * sd
-
-
 def looking_from(
     coordinates: Coordinates, design: Design, plan: ScalePlan, centre: Array, width: Array,
     seen: Sequence[float | None], clear: float,
@@ -295,11 +290,9 @@ def looking_from(
     box, ends = {}, {}
     for name, c, w, measured in zip(plan.predictors, centre, width, seen, strict=False):
         if measured is not None:
-            sd = sd_of_box(measured, float(w))
-            box[name] = uniform_range(float(c), sd)
-            ends[name] = (
-                float(c) - rules.PUBLIC_END_SDS * sd,
-                float(c) + rules.PUBLIC_END_SDS * sd,
+            sd, c = sd_of_box(measured, float(w)), float(c)
+            box[name], ends[name] = (
+                (c - k * sd, c + k * sd) for k in (math.sqrt(3.0), rules.PUBLIC_END_SDS)
             )
     if box:
         middles = {name: (low + high) / 2.0 for name, (low, high) in box.items()}
@@ -346,13 +339,8 @@ class WeightPlan:
     @property
     def steps(self) -> tuple[Step, ...]:
         """Steps of the ledger. Shares are of the whole scoring."""
-        return (
-            Step(
-                rules.WEIGHT_STEP,
-                Gaussian(self.mu * math.sqrt(rules.WEIGHT_SHARE)),
-                share=rules.WEIGHT_SHARE,
-            ),
-        )
+        mu = self.mu * math.sqrt(rules.WEIGHT_SHARE)
+        return (Step(rules.WEIGHT_STEP, Gaussian(mu), share=rules.WEIGHT_SHARE),)
 
 
 def weighed(

@@ -25,13 +25,7 @@ from dpmodels.scoring.coordinates import (
     unweighted,
 )
 from dpmodels.scoring.pass_plan import count_of
-from dpmodels.scoring.scales import (
-    columns_of_numbers,
-    scale_of,
-    sd_of_box,
-    shares_of_tree,
-    uniform_range,
-)
+from dpmodels.scoring.scales import columns_of_numbers, scale_of, sd_of_box, shares_of_tree
 from dpmodels.scoring.unit_passes import Local, PlacesJob, ScalesJob
 from dpmodels.sums.ask import ALL, Added, Ask, Query, Read, Sums
 
@@ -330,7 +324,7 @@ def recentred(coordinates: Coordinates, design: Design, spreads: tuple[Spread, .
             if spread.scale is not None:
                 centre = spread.quantile(0.5)
                 sd = sd_of_box(spread.scale, spread.number.high - spread.number.low)
-            box[spread.number.name] = uniform_range(centre, sd)
+            box[spread.number.name] = centre - math.sqrt(3.0) * sd, centre + math.sqrt(3.0) * sd
     if not box:
         return coordinates
     middles = {name: (low + high) / 2.0 for name, (low, high) in box.items()}

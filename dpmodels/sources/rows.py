@@ -324,17 +324,9 @@ class Rows(OfRows):
     by_cell = True
 
     def __init__(
-        self,
-        source: Source,
-        n: int,
-        progress: bool | None = False,
-        *,
-        public_n: bool = True,
-        passes: int = 1,
-        coerced: bool = False,
-        executor: Executor | None = None,
-        first: int = 0,
-    ) -> None:
+        self, source: Source, n: int, progress: bool | None = False, *, public_n: bool = True,
+        passes: int = 1, coerced: bool = False, executor: Executor | None = None, first: int = 0,
+    ) -> None:  # fmt: skip
         self.source = source
         # Where one row may be added or removed, neither a bar nor an error may show the count.
         self._progress = progress if public_n else False
@@ -352,12 +344,9 @@ class Rows(OfRows):
         self.n = n
 
     def blocks(
-        self,
-        design: Design,
-        height: int = BLOCK_ROWS,
-        windows: Windows = ALL_ROWS,
+        self, design: Design, height: int = BLOCK_ROWS, windows: Windows = ALL_ROWS,
         coins: Coins | None = None,
-    ) -> Iterator[Array]:
+    ) -> Iterator[Array]:  # fmt: skip
         """Yield the blocks ``(q, m)``, m <= height, of one reading of the rows.
 
         A block has a row per design column, response last.
@@ -378,13 +367,9 @@ class Rows(OfRows):
         raise PrivacyBugError("this stage reads people, but the unit of the call is a row")
 
     def cell_blocks(
-        self,
-        design: Design,
-        grid: Grid,
-        height: int = CELL_ROWS,
-        windows: Windows = ALL_ROWS,
+        self, design: Design, grid: Grid, height: int = CELL_ROWS, windows: Windows = ALL_ROWS,
         coins: Coins | None = None,
-    ) -> Iterator[tuple[Array, npt.NDArray[np.intp]]]:
+    ) -> Iterator[tuple[Array, npt.NDArray[np.intp]]]:  # fmt: skip
         """Yield blocks of the numbers of rows alone (``grid.numbers``), and the cells they are in.
 
         Both arrays are reused.

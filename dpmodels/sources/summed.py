@@ -166,14 +166,9 @@ Counts = tuple[npt.NDArray[Any], ...]
 
 
 def summed(
-    rows: Any,
-    design: Design,
-    job: Job,
-    *,
-    windows: Windows = ALL_ROWS,
-    coins: Coins | None = None,
+    rows: Any, design: Design, job: Job, *, windows: Windows = ALL_ROWS, coins: Coins | None = None,
     inner: Coins | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return the sums of one pass over rows, in this thread or by the tasks of their executor.
 
     ``rows`` is whatever yields blocks, chosen by ``windows`` and ``coins`` as for
@@ -339,12 +334,9 @@ class Sampled:
 
 
 def sampled(
-    rows: Any,
-    design: Design,
-    indices: Sequence[int],
-    keep: npt.NDArray[np.intp] | None = None,
+    rows: Any, design: Design, indices: Sequence[int], keep: npt.NDArray[np.intp] | None = None,
     draw: Callable[[int], npt.NDArray[np.uint8]] | None = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """Return design columns of all rows, or of the rows ``keep``, in their order: (k, size).
 
     As ``rows.sample``, which it calls unless tasks can read the parts of the table: then those

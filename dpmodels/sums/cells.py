@@ -37,6 +37,7 @@ from dpmodels.sums.products import (
     end_along,
     end_of_numbers,
     integers_of,
+    looked_up,
     squares,
 )
 from dpmodels.sums.rowmap import OfCells, OneFirst, RowMap, UnitScale, WithOne
@@ -72,6 +73,8 @@ _EXACT, _PART = 53, 10
 #: Number of integers of at most 2^40 that float64 adds exactly, and number of such sums that fit
 #: into 64 bits.
 _ROWS, _MANY = 1 << 13, 512
+#: Rows of a product that is computed up to its diagonal.
+_STRIPE = 64
 _LIMB = 32
 _MASK = (1 << _LIMB) - 1
 
@@ -94,25 +97,6 @@ class ByCell(ExactSum):
         for a in range(0, len(cells), rows):
             part = slice(a, a + rows)
             self.add(np.bincount(cells[part], values[part], minlength=len(self._part)))
-
-
-def seen_by_row(of_cells: Array, slopes: Array, block: Array, cells: npt.NDArray[np.intp]) -> Array:
-    """Return ``of_cells[c_i] + slopes @ numbers_i`` of rows (m,), computed separately for each row.
-
-    Parameters
-    ----------
-    of_cells : (K,) array
-        Value of the part that depends on the cell.
-    slopes : (d,) array
-    block : (d, m) array
-        Values of the numeric variables of the rows.
-    cells : (m,) array
-        Index of each row's cell.
-    """
-    seen: Array = of_cells.take(cells)
-    for slope, row in zip(slopes.tolist(), block, strict=True):
-        seen += row * slope
-    return seen
 
 
 def products_of(rho: Array) -> Integers:
@@ -158,21 +142,30 @@ def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
     Notes
     -----
     Vectors are cut into parts of 10 bits, weights into digits, so that a product of them over all
-    cells is a sum of integers of at most 2^53: BLAS computes it exactly.
+    cells is a sum of integers of at most 2^53: BLAS computes it exactly. Only the upper triangle is
+    computed, without the first cells if the vectors of these are zero in all later rows.
     """
     zeta, weights = _occupied(zeta, weights)
     high = np.floor(zeta * 2.0**-_PART)
-    low = zeta - high * 2.0**_PART
-    upper = np.triu_indices(len(zeta))
-    terms = []
-    for digit, at in digits(weights, zeta.shape[1], 2 * _PART):
-        high_digit = high * digit
-        cross = high_digit @ low.T
-        cross += cross.T
-        top = (high_digit @ high.T)[upper].astype(np.int64) << _PART  # below 2^62
-        terms.append((top + cross[upper].astype(np.int64), at + _PART))
-        terms.append((((low * digit) @ low.T)[upper].astype(np.int64), at))
-    return symmetric(len(zeta), total(terms, drop), upper)
+    low, (r, K) = zeta - high * 2.0**_PART, zeta.shape
+    upper, terms, present = np.triu_indices(r), [], np.c_[zeta != 0.0, np.ones(r, dtype=bool)]
+    places = upper[0] * r + upper[1]
+    first = np.minimum.accumulate(present.argmax(axis=1)[::-1])[::-1]
+
+    def entries(left: Array, digit: Array, right: Array) -> npt.NDArray[np.int64]:
+        out = np.zeros((r, r))
+        for a in range(0, r, _STRIPE):
+            cells = slice(first[a], K)
+            rows = left[a : a + _STRIPE, cells] * digit[cells]
+            out[a : a + _STRIPE, a:] = rows @ right[a:, cells].T
+        return out.take(places).astype(np.int64)
+
+    for digit, at in digits(weights, K, 2 * _PART):
+        top = entries(high, digit, high) << _PART  # below 2^62
+        cross = entries(high, digit, low) + entries(low, digit, high)
+        terms.append((top + cross, at + _PART))
+        terms.append((entries(low, digit, low), at))
+    return symmetric(r, total(terms, drop), upper)
 
 
 def sum_of(zeta: Array, weights: Integers) -> Integers:
@@ -185,9 +178,8 @@ def sum_of(zeta: Array, weights: Integers) -> Integers:
 def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:
     """Drop cells without weight: rows may occupy few of many cells."""
     occupied = np.flatnonzero(weights)
-    return (
-        (zeta, weights) if len(occupied) == len(weights) else (zeta[:, occupied], weights[occupied])
-    )
+    few = len(occupied) < len(weights)
+    return (zeta[:, occupied], weights[occupied]) if few else (zeta, weights)
 
 
 def digits(weights: Integers, cells: int, used: int) -> list[tuple[Array, int]]:
@@ -289,16 +281,34 @@ class CellSums:
     def __repr__(self) -> str:
         return "<sums by cell, confidential>"
 
+    def gram(self, zeta: Array, places: Any, low: int = LOW_NOISE) -> Integers:
+        """Return second moments (r, r) of rows ``(k zeta_c, 2^low rho)`` over ``2^(2 low)``.
 
-class _Adding:
-    """Running sums of one reading of the rows."""
+        Rounded down once. zeta is 0 in the d ``places``.
+        """
+        G = gram_of(zeta, self.squares, 2 * low)
+        for j, sums_of_number in zip(places, self.firsts, strict=True):
+            G[j] = G[:, j] = sum_of(zeta, sums_of_number) >> low
+        G[np.ix_(places, places)] = self.seconds
+        return G
+
+
+class Adding:
+    """Running sums of one reading of the rows; d numbers of a row lie apart from its cell."""
 
     def __init__(self, cells: int, d: int) -> None:
         self.squares = ByCell(cells)
         self.firsts = [ByCell(cells) for _ in range(d)]
         self.seconds: Integers = np.zeros((d, d), dtype=object)
 
-    def sums(self) -> CellSums:
+    def add(self, cells: npt.NDArray[np.intp], k: Array, rho: Array) -> None:
+        """Add rows ``(k zeta_c, 2^20 rho)``: k (m,) and rho (d, m) of at most 2^20."""
+        for exact, row in zip(self.firsts, rho, strict=True):
+            exact.add_rows(cells, k * row)
+        self.seconds = self.seconds + products_of(rho)
+        self.squares.add_rows(cells, k * k)
+
+    def integers(self) -> CellSums:
         """Return the exact sums of the cells."""
         firsts = np.zeros((len(self.firsts), len(self.squares.integers())), dtype=object)
         for row, exact in zip(firsts, self.firsts, strict=True):
@@ -333,33 +343,19 @@ class BoxCells:
 
     def over(self, blocks: Blocks, _: Any = None) -> CellSums:
         """Return the sums by cell. Confidential."""
-        grid, part, to = self.grid, self.part, _Adding(self.grid.cells, len(self.grid.numbers))
-        missing = np.flatnonzero(grid.missing)
+        grid, part, to = self.grid, self.part, Adding(self.grid.cells, len(self.grid.numbers))
         with np.errstate(all="ignore"):
             for block, cells in blocks:
                 rho, complete = part.clip_and_round(block)
-                counts = np.bincount(cells, minlength=grid.cells)
-                if counts[missing].any() or complete is not None:
-                    gone = (
-                        grid.missing[cells] if complete is None else grid.missing[cells] | ~complete
-                    )
-                    present = np.flatnonzero(~gone)
-                    rho, cells = rho[:, present], cells[present]
-                    counts = np.bincount(cells, minlength=grid.cells)
-                to.squares.add(counts)
-                for exact, row in zip(to.firsts, rho, strict=True):
-                    exact.add_rows(cells, row)
-                to.seconds = to.seconds + products_of(rho)
-        return to.sums()
+                gone = grid.missing[cells] if complete is None else grid.missing[cells] | ~complete
+                if gone.any():
+                    rho, cells = rho[:, ~gone], cells[~gone]
+                to.add(cells, np.ones(len(cells)), rho)
+        return to.integers()
 
     def gram(self, sums: CellSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""
-        G = gram_of(self.zeta, sums.squares)
-        numbers = list(self.grid.numbers)
-        for j, sums_of_number in zip(numbers, sums.firsts, strict=True):
-            G[j] = G[:, j] = sum_of(self.zeta, sums_of_number)
-        G[np.ix_(numbers, numbers)] = sums.seconds
-        return Gram(G)
+        return Gram(sums.gram(self.zeta, list(self.grid.numbers), 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,68 +382,67 @@ class BallCells:
         return self.rowmap.image(table) / STEPS, slopes[:, numbers]
 
     @functools.cached_property
-    def place(self) -> int:
-        """Index of the coordinate that depends on numeric variables; -1 if none or several do."""
+    def places(self) -> list[int]:
+        """Indices of the coordinates that depend on numeric variables."""
         slopes = np.abs(self._affine[1])  # each variable is compared separately: it has its unit
-        seeing = np.flatnonzero((slopes > _NOTHING * slopes.max(axis=0)).any(axis=1)).tolist()
-        return seeing[0] if len(seeing) == 1 else -1
+        return np.flatnonzero((slopes > _NOTHING * slopes.max(axis=0)).any(axis=1)).tolist()
 
     @property
     def fits(self) -> bool:
         """Whether rows can be summed by cell."""
-        return self.place >= 0
+        return 0 < len(self.places) <= (len(self.grid.numbers) if self.grid.wide else 1)
 
     @functools.cached_property
     def tables(self) -> tuple[Array, Array, Array, Array]:
-        """Return (zeta (k, K), length (K,), at (K,), slope (d,)), NaN in ``at`` if missing."""
+        """Return (zeta (k, K), length (K,), at (d, K), slopes (d, numbers)), NaN if missing."""
         image, slopes = self._affine
         column = image.copy()
-        column[self.place] = 0.0
+        column[self.places] = 0.0
         column[:, self.grid.missing] = 0.0
         zeta, length = directions(column)
-        at = np.where(self.grid.missing, np.nan, image[self.place])
-        return zeta, length, at, slopes[self.place]
+        at = np.where(self.grid.missing, np.nan, image[self.places])
+        return zeta, length, at, slopes[self.places]
+
+    def adding(self) -> Adding:
+        """Return running sums of zero."""
+        return Adding(self.grid.cells, len(self.places))
+
+    def add(self, to: Adding, numbers: Array, cells: npt.NDArray[np.intp]) -> None:
+        """Add the rows of a block."""
+        _, lengths, at, slopes = self.tables
+        r = looked_up(at, slopes, numbers, cells)
+        if not math.isfinite(float(r.sum())):
+            present = np.flatnonzero(np.isfinite(r).all(axis=0))
+            r, cells = r[:, present], cells[present]
+        k: Array = lengths.take(cells)
+        _into_ball(k, r)
+        k = end_of_numbers(k, steps=MULTIPLE, low=0.0)
+        to.add(cells, k, end_of_numbers(r, steps=MULTIPLE))
 
     def over(self, blocks: Blocks, _: Any = None) -> CellSums:
         """Return the sums by cell. Confidential."""
-        to = _Adding(self.grid.cells, 1)
-        _, lengths, at, slope = self.tables
+        to = self.adding()
         with np.errstate(all="ignore"):
-            for block, cells in blocks:
-                r = seen_by_row(at, slope, block, cells)
-                if not math.isfinite(float(r.sum())):
-                    present = np.flatnonzero(np.isfinite(r))
-                    r, cells = r[present], cells[present]
-                k: Array = lengths.take(cells)
-                _into_ball(k, r)
-                k = end_of_numbers(k, steps=MULTIPLE, low=0.0)
-                r = end_of_numbers(r, steps=MULTIPLE)
-                to.firsts[0].add_rows(cells, k * r)
-                to.seconds = to.seconds + products_of(r[None])
-                k *= k
-                to.squares.add_rows(cells, k)
-        return to.sums()
+            for block in blocks:
+                self.add(to, *block)
+        return to.integers()
 
     def gram(self, sums: CellSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""
-        zeta, j = self.tables[0], self.place
-        G = gram_of(zeta, sums.squares, 2 * LOW_NOISE)
-        G[j] = G[:, j] = sum_of(zeta, sums.firsts[0]) >> LOW_NOISE
-        G[j, j] = sums.seconds[0, 0]
-        return Gram(G)
+        return Gram(sums.gram(self.tables[0], self.places))
 
 
 def _into_ball(length: Array, r: Array) -> None:
-    """Scale rows (length of the factor part, numeric part r) into the unit ball, in place.
+    """Scale rows (length of the factor part, numeric parts r) into the unit ball, in place.
 
     Most rows are in it already.
     """
     square = length * length
-    square += r * r
+    square += squares(r)
     beyond = np.flatnonzero(square > 1.0)
     factor = 1.0 / np.sqrt(square[beyond])
     length[beyond] *= factor
-    r[beyond] *= factor
+    r[:, beyond] *= factor
 
 
 # -- The exact Gram matrix: integer second moments of mapped rows.

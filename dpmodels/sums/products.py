@@ -35,6 +35,8 @@ _BLOCK, _STACKED = 8192, 4096
 _SMALL_KERNELS = frozenset({"skylakex", "cooperlake", "sapphirerapids"})
 #: Entries of a matrix up to which a map is computed one by one, and rows of the others at once.
 _ONE_BY_ONE, _WIDTH = 144, 1024
+#: Rows of a matrix whose images are computed together.
+_TOGETHER = 3
 #: Bits of an integer that a float64 holds.
 _EXACT = 53
 #: Fields of a float64 as an integer: its exponent, one step of it, and that of 2^1022, from which
@@ -82,15 +84,16 @@ def mapped(matrix: Array, block: Array, *, upper: tuple[int, int] = (0, 0)) -> A
 def _one_by_one(matrix: Array, block: Array, upper: tuple[int, int], out: Array) -> None:
     """Write the images of rows, one multiplication and addition after the other."""
     (r, p), (k, q) = upper, matrix.shape
-    part = np.empty(block.shape[1])
-    for i, (row, image) in enumerate(zip(matrix, out, strict=True)):
-        a, b = (i, p) if i < r else (0, 0) if r and i < k - 1 else (0, q)
-        if a == b:
-            image[:] = 0.0
-            continue
-        np.multiply(block[a], row[a], out=image)
-        for factor, cells in zip(row[a + 1 : b], block[a + 1 : b], strict=True):
-            np.multiply(cells, factor, out=part)
+    parts = np.empty((_TOGETHER, block.shape[1] + ROW_PAD))[:, : block.shape[1]]
+    firsts = [*range(0, r, _TOGETHER), k - 1] if r else range(0, k, _TOGETHER)
+    out[r or k : k - 1] = 0.0
+    for i in firsts:  # a few rows of the matrix at once: numpy's calls are long enough
+        a, b, end = (i, p, r) if i < r else (0, q, k)
+        end = min(i + _TOGETHER, end)
+        image, factors, part = out[i:end], matrix[i:end], parts[: end - i]
+        np.multiply(block[a], factors[:, a : a + 1], out=image)
+        for j in range(a + 1, b):
+            np.multiply(block[j], factors[:, j : j + 1], out=part)
             image += part
 
 
@@ -226,7 +229,7 @@ TOP = STEPS * SHRINK
 #: the length is not what was computed; above, they may not be finite.
 LEAST, MOST = 1e-280, 1.7e308
 #: A length below it is 0: a quotient by it could overflow.
-_SHORTEST = 1e-140
+SHORTEST = 1e-140
 #: Largest squared length, and largest score and weight, of a row that is multiplied by these.
 LONG, VAST = 1e280, 1e140
 
@@ -331,8 +334,8 @@ def end_along(
         factor *= STEPS / radius * SHRINK
         smallest = size.min(initial=1.0)  # NaN, where one is
     gone = None
-    if not (least >= _SHORTEST and smallest > 0.0 and length.max(initial=0.0) <= MOST):
-        gone = ~((length >= _SHORTEST) & (length <= MOST))
+    if not (least >= SHORTEST and smallest > 0.0 and length.max(initial=0.0) <= MOST):
+        gone = ~((length >= SHORTEST) & (length <= MOST))
         if size is not None:
             gone |= ~(size > 0.0)
         factor[gone] = 0.0

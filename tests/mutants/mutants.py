@@ -117,11 +117,13 @@ CELLS = (
     Mutant("dpmodels/sums/cells.py", "remainder & ((1 << bits) - 1)", "remainder", ("tests/unit/sums/test_cells.py",)),
     Mutant("dpmodels/sums/cells.py", "_ROWS, _MANY = 1 << 13, 512", "_ROWS, _MANY = 1 << 20, 512", ("tests/unit/sums/test_cells.py",)),
     Mutant("dpmodels/sums/cells.py", "np.flatnonzero(square > 1.0)", "np.flatnonzero(square > 1.1)", ("tests/unit/sums/test_cells.py",)),
-    Mutant("dpmodels/sums/cells.py", "column[self.place] = 0.0", "column[self.place] *= 1.0", ("tests/unit/sums/test_cells.py",)),
-    Mutant("dpmodels/sums/cells.py", "np.where(self.grid.missing, np.nan, image[self.place])", "image[self.place]", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "column[self.places] = 0.0", "column[self.places] *= 1.0", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "np.where(self.grid.missing, np.nan, image[self.places])", "image[self.places]", ("tests/unit/sums/test_cells.py",)),
     Mutant("dpmodels/formula/design.py", "missing = np.isnan(out).any(axis=0)", "missing = np.isnan(out).all(axis=0)", ("tests/unit/formula/test_grid.py",)),
-    Mutant("dpmodels/core/parallel.py", "end_of_numbers(length / radius, steps=MULTIPLE, low=0.0)", "np.trunc(np.fmin(length / radius, 1.2) * MULTIPLE)", _CELLS),
-    Mutant("dpmodels/core/parallel.py", "end_of_numbers(part, plan.clip, MULTIPLE)", "end_of_numbers(part, plan.clip, 1.1 * MULTIPLE)", _CELLS),
+    Mutant("dpmodels/core/parallel.py", "end_of_numbers(np.minimum(length, radius) * ahead / radius, steps=MULTIPLE)", "np.trunc(np.fmin(length, 1.2 * radius) * ahead / radius * MULTIPLE)", _CELLS),
+    Mutant("dpmodels/core/parallel.py", "end_of_numbers(part * ahead, plan.clip, MULTIPLE)", "end_of_numbers(part * ahead, plan.clip, 1.1 * MULTIPLE)", _CELLS),
+    Mutant("dpmodels/core/parallel.py", "ahead *= np.divide(1.0, length", "ahead *= 1.1 * np.divide(1.0, length", _CELLS),
+    Mutant("dpmodels/core/parallel.py", "part[self.cells :] << LOW_NOISE", "part[self.cells :] << 19", ("tests/unit/scoring/test_cells.py",)),
     Mutant("dpmodels/core/parallel.py", "end_in_ball(z, self.kept)", "np.trunc(z, out=z)", _CELLS),
     Mutant("dpmodels/sums/cells.py", "rows = 1 << (_EXACT - bits)", "rows = 1 << _EXACT", ("tests/unit/sums/test_cells.py",)),
 )  # fmt: skip
@@ -1545,7 +1547,7 @@ LAW = (
     # a weight, a cell from the neighbour; a sorted block
     Mutant("dpmodels/core/parallel.py", "factor = psi.numbers[0]\n", "factor = np.roll(psi.numbers[0], 1)\n", _LAW),
     Mutant(_P, "np.take(row, cells, out=image", "np.take(row, np.sort(cells), out=image", _LAW),
-    Mutant("dpmodels/sums/cells.py", "    seen: Array = of_cells.take(cells)\n", "    seen: Array = of_cells.take(cells)[::-1].copy()\n", _LAW),
+    Mutant("dpmodels/sums/cells.py", "        k: Array = lengths.take(cells)\n", "        k: Array = lengths.take(cells)[::-1].copy()\n", _LAW),
     # sums of floats
     Mutant(_E, "    return np.trunc(w, out=w), complete", "    return w, complete", _LAW),
     Mutant(_SUMS, "return integers_of(weighted(z, self.factors(part, length)))", "return weighted(z, self.factors(part, length) / STEPS) * STEPS", _LAW),

@@ -1,5 +1,7 @@
 """Sums by cell on hostile neighbours: what one row moves, rounded sums included, and mutants."""
 
+import functools
+import itertools
 import math
 
 import numpy as np
@@ -23,9 +25,14 @@ from dpmodels.sums.rowmap import RowMap, unit_rows
 from dpmodels.variables import Levels, Real
 from tests.one_pass import ByCell, ScorePass
 
-SCHEMA = Schema(y=Real(-1, 1), g=Levels(["u", "v", "w"]), k=Levels(["a", "b"]))
+SCHEMA = Schema(
+    y=Real(-1, 1), x=Real(-2, 3), z=Real(0, 1), g=Levels(["u", "v", "w"]), k=Levels(["a", "b"])
+)
 DESIGN = build_design("y ~ g * k", SCHEMA)
+#: Designs whose rows are a cell and numbers: one, and two.
+NUMBERS = {d: build_design(f, SCHEMA) for d, f in ((1, "y ~ g + k + x"), (2, "y ~ x + g + z"))}
 #: Responses as they come out of the buffer, and what no buffer would give.
+WILD_NUMBERS = [0.0, -2.0, 3.0, 1e-170, 1e5, -1e200, np.nan]
 WILD = [0.0, -1.0, 1.0, 1e-9, 40.0, -300.0, 1e9, -1e9, 1e200, np.nan, np.inf]
 
 
@@ -40,9 +47,10 @@ def heavy(x, _):
 
 
 def the_pass(
-    relation="replace", k=2, weighted=False, n=500, scale=2.0, policy=TAME, evaluate=steep
-):
-    co, rng = public_coordinates(DESIGN), np.random.default_rng(0)
+    relation="replace", k=2, weighted=False, n=500, scale=2.0, policy=TAME, evaluate=steep,
+    design=DESIGN, turned=True,
+):  # fmt: skip
+    co, rng = public_coordinates(design), np.random.default_rng(0)
     r = co.rank
     G = rng.normal(size=(r, r))
     plan = plan_pass(
@@ -51,8 +59,9 @@ def the_pass(
     where = Centre(
         co.unit, co.W0, 0.2 * rng.normal(size=r), scale * (G @ G.T / r + 0.05 * np.eye(r)), 0.3,
         evaluate if weighted else plain,
+        numbers=tuple(j for j in design.grid.numbers if j < design.p),
     )  # fmt: skip
-    job = ByCell(ScorePass(plan, where), DESIGN.grid)
+    job = ByCell(ScorePass(plan, where, rotated=turned and bool(where.numbers)), design.grid)
     return plan, job, job
 
 
@@ -67,14 +76,18 @@ def query(total, plan):
             unit = (getattr(plan, name) / STEPS) ** 2 / getattr(plan.noise, name)
             parts.append(np.concatenate([np.diag(matrix) * unit, matrix[upper] * unit * 2**0.5]))
     unit = plan.clip / STEPS / plan.noise.score
-    unit *= 1 / STEPS if plan.weighted else plan.information / STEPS * rules.ROW_FACTOR_MAX
+    unit *= 1 / STEPS if total.fine else plan.information / STEPS * rules.ROW_FACTOR_MAX
     return np.concatenate([*parts, total.score * unit]).astype(float)
 
 
 def tallies(job):
     """The sums by cell of single rows: every cell, wild responses, and none."""
-    rows = [(c, y) for c in range(job.grid.cells) for y in WILD]
-    return [job.over([(np.array([[y]]), np.array([c]))]) for c, y in rows] + [job.over([])]
+    d = len(job.grid.numbers) - 1
+    every = list(itertools.product(range(job.grid.cells), *[WILD_NUMBERS] * d, WILD))
+    if d:  # some of many
+        every = [every[i] for i in np.random.default_rng(7).permutation(len(every))[:300]]
+    rows = [(np.array(values)[:, None], np.array([c])) for c, *values in every]
+    return [job.over([row]) for row in rows] + [job.over([])]
 
 
 def worst(job, plan, relation, backgrounds=2):
@@ -83,7 +96,8 @@ def worst(job, plan, relation, backgrounds=2):
     out = 0.0
     for _ in range(backgrounds):
         m = 1 + int(rng.integers(400))
-        table = np.clip(rng.standard_cauchy((1, m)), -50, 50), rng.integers(0, job.grid.cells, m)
+        numbers = np.clip(rng.standard_cauchy((len(job.grid.numbers), m)), -50, 50)
+        table = numbers, rng.integers(0, job.grid.cells, m)
         base = job.over([table])
         images = np.array([query(job.pass_sums(base + one), plan) for one in single])
         if relation == "replace":
@@ -120,6 +134,57 @@ def test_scores_with_two_clips_move_by_no_more_than_is_charged(relation, weighte
     assert bins.shape[1] == rules.BINS and set(bins.sum(axis=1)) == {0, 1}
 
 
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+@pytest.mark.parametrize("k, weighted", [(1, False), (2, False), (2, True)])
+@pytest.mark.parametrize("d", NUMBERS)
+def test_one_row_of_a_cell_and_numbers_moves_a_pass_by_no_more_than_is_charged(
+    relation, k, weighted, d
+):
+    plan, _, job = the_pass(relation, k, weighted, design=NUMBERS[d], scale=8.0)
+    assert 0.8 * plan.mu_joint < worst(job, plan, relation, 1) <= plan.mu_joint
+    plan, _, job = the_pass(
+        relation, 2, weighted, 50_000, policy=WIDE_LEAST_SQUARES, evaluate=heavy, design=NUMBERS[d]
+    )
+    assert 0.7 * plan.mu_joint < worst(job, plan, relation, 1) <= plan.mu_joint
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("d", NUMBERS)
+def test_sums_by_cell_are_those_of_the_integers_of_rows(d, weighted):
+    """Each row alone: in the ball, in integers, and products of its integers add up to the sums."""
+    design, rng, m = NUMBERS[d], np.random.default_rng(4), 150
+    _, _, job = the_pass(weighted=weighted, design=design, scale=8.0)
+    t, K = job.tables, job.grid.cells
+    assert t.places == list(range(d)) and not t.ahead[:d].any()
+    numbers = np.clip(rng.standard_cauchy((len(design.grid.numbers), m)), -1e4, 1e4)
+    numbers[:, :3], cells = np.nan, rng.integers(0, K, m)
+    whole = job.over([(numbers, cells)])
+    parts = [job.over([(numbers[:, [i]], cells[[i]])]) for i in range(m)]
+    total = functools.reduce(lambda a, b: a + b, parts)
+    assert [*total.score] == [*whole.score] and total.bins == whole.bins
+    for name in ("information", "meat", "ordinary"):
+        by_row, vectors = [getattr(part, name) for part in parts], []
+        for c, row in zip(cells, by_row, strict=True):
+            k = math.isqrt(row.squares[c])
+            rho = [r[c] // k if k else math.isqrt(row.seconds[j, j]) for j, r in enumerate(row.firsts)]
+            assert row.seconds.tolist() == [[a * b for a in rho] for b in rho] and k * k == row.squares[c]
+            v = [r << 20 for r in rho] + [k * int(z) for z in t.ahead[d:, c]]
+            assert sum(x * x for x in v) <= 1 << 80
+            vectors.append(np.array(v, dtype=object))
+        assert max(sum(x * x for x in v) for v in vectors) > (1 << 80) * (1 - 2.0**-17)
+        V = np.array(vectors)
+        G = (V.T @ V) >> 40
+        assert (getattr(whole, name).gram(t.ahead, t.places) == G).all()
+    scores = np.array([np.split(part.score, t.into.plan.blocks) for part in parts])
+    length = [float(np.max(np.abs(row[:, :K]))) ** 2 + float((row[:, K:] ** 2).sum()) for row in scores]
+    assert max(length) <= 2.0**40
+
+
+def test_a_map_that_is_not_turned_is_not_summed_by_cell():
+    """Every coordinate of w depends on the numbers then: rows are summed one by one."""
+    assert the_pass(design=NUMBERS[1], turned=False)[1].tables is None
+
+
 def test_all_parts_of_a_row_are_along_one_lattice_vector():
     """Before the one rounding: multiples of ``ahead``, no longer than 2^20 in integers."""
     for weighted in (False, True):
@@ -133,16 +198,17 @@ def test_all_parts_of_a_row_are_along_one_lattice_vector():
         assert (cosine > (2.0**20 - 8.0) * (1 - 1e-9)).all()
         for tally in tallies(job):
             own, reach = tally, int(bycell.MULTIPLE)
-            assert max(own.meat) <= reach**2 and max(own.information) <= reach**2
+            assert max(own.meat.squares) <= reach**2 and max(own.information.squares) <= reach**2
             assert max(map(abs, own.score)) <= 1 << 20
 
 
 MUTANTS = {
     "multiples not bounded": (
-        parallel, "_multiples", lambda l, R: np.trunc(np.fmin(l / R, 1.3) * bycell.MULTIPLE), True,
+        parallel, "_multiples", lambda l, R, e=1.0: np.trunc(np.fmin(l / R, 1.3) * e * bycell.MULTIPLE), True,
     ),
-    "scores not clipped": (
-        parallel, "end_of_numbers", lambda t, most=1.0, steps=STEPS, low=-1.0: np.trunc(t * steps / most),
+    "numbers too long": (
+        parallel, "end_of_numbers",
+        lambda t, most=1.0, steps=STEPS, low=-1.0: np.trunc(1.3 * np.clip(t, low * most, most) * steps / most),
         True,
     ),
     "scores of the dense pass not clipped": (parallel, "clipped", lambda norm, clip: norm, False),

@@ -656,7 +656,7 @@ RULES = {
     "_into_ball": ("if square.max() <= MOST:", "if True:"),
     "end_in_ball": ("length[~(square <= MOST)] = np.inf", "pass"),
     "usable": ("return complete, None", "return None, None"),
-    "end_along": ("if not (least >= _SHORTEST and smallest > 0.0 and length.max(initial=0.0) <= MOST):", "if False:"),
+    "end_along": ("if not (least >= SHORTEST and smallest > 0.0 and length.max(initial=0.0) <= MOST):", "if False:"),
     "end_of_numbers": ("if not math.isfinite(float(out.sum())):", "if False:"),
     "towards_zero": ("if not math.isfinite(float(w.sum())):", "if False:"),
     "integers_of": ("if finite.all():", "if True:"),

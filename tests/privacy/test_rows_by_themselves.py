@@ -479,7 +479,7 @@ def bounded(sums, plan):
     for name in ("information", "meat", "ordinary"):
         matrix = getattr(sums, name)
         assert sum(int(x) ** 2 for x in matrix.ravel()) <= 2**80, name
-    step = 2.0**-40 if (sums.by_cell and plan.weighted) else 2.0**-20
+    step = 2.0**-40 if sums.fine else 2.0**-20
     assert sum(int(x) ** 2 for x in sums.score) * step**2 <= 1.0
     assert 0 <= sums.scale <= 2**20 and sum(sums.bins) in (0, 1)
 

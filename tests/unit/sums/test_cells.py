@@ -147,7 +147,7 @@ def test_an_integer_row_is_in_the_ball():
     """Row by row: k^2 |zeta|^2 + 2^40 rho^2 <= 2^80, exactly; and close to it outside the ball."""
     design = build_design("y ~ g * k", SCHEMA)
     job = cell_gram(design, ball(design, radius=0.8))
-    zeta, length, at, (slope,) = job.tables
+    zeta, length, (at,), ((slope,),) = job.tables
     longest = 0
     for cell in range(job.grid.cells):
         # just beyond the ball as well
@@ -181,7 +181,7 @@ def test_the_constant_first_and_a_turned_root():
     assert np.allclose(other @ other.T, L @ L.T)
     assert np.abs(np.linalg.inv(other)[:-1, column]).max() < 1e-12
     (plain, none), (by_cell, job) = found(L), found(other)
-    assert none is None and isinstance(job, BallCells) and job.place == q - 1
+    assert none is None and isinstance(job, BallCells) and job.places == [q - 1]
     assert np.allclose(L @ plain @ L.T, other @ by_cell @ other.T, rtol=1e-4, atol=0.05)
     assert rotated(np.eye(3), 2).tolist() == np.eye(3).tolist()
 
