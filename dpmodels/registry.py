@@ -585,7 +585,7 @@ def scoring_method(
         relations=("replace", "add-remove"),
         reference=f"theory note scoring/theory.md; {reference}",
         options=(*options, PERSON_WEIGHTS, ORDER_OPTION, GUESS, BOUNDS_SHARE, STOP),
-        accepts=("weights", "design"),
+        accepts=("weights", "design", "public"),
         aside=True,
         foretells=True,
     )

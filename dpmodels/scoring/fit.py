@@ -79,6 +79,8 @@ def plan_fit(
         )
     if not model.meat and request.sample is not None and request.sample.needed:
         raise RequestError("vcov='iid' assumes independent rows, and those of a cluster are not")
+    if request.public is not None and model.coordinates is None:
+        model = request.public.start.opens(model)
     engine: ScoringEngine = ROWS
     if of_units or request.unit is not None:
         from dpmodels.scoring.units import UNITS
@@ -112,7 +114,8 @@ def plan_fit(
     printed = {} if look is None else {USABLE_ROWS: look.share}
     printed |= {scale.label: scale.share * paid.rest for scale in scales}
     for name, share in zip(engine.names(len(shares)), shares, strict=True):
-        printed[name] = share * (left - math.fsum(closes.values()))
+        if share:  # there is no release of what is public
+            printed[name] = share * (left - math.fsum(closes.values()))
     numbers, expected = engine.shown(detail, scoring)
     verdict, sentence = forecast.of(noise)
     return paid.plan(

@@ -243,7 +243,8 @@ class ModelSpec:
     # whitened by the second moments. 0: no errors are expected before the fit.
     guess: float = 0.5
     closing: Closing | None = None  # Release after the passes
-    opening: Opening | None = None  # Start of a fit of rows, or None for that of the joint ball
+    opening: Opening | None = None  # Another start of a fit, or None for the released one
+    from_public: tuple[float, ...] = ()  # Shares of start and passes after public rows, or empty
 
     @property
     def failure(self) -> float:
@@ -258,7 +259,7 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class Opening(ABC):
-    """Start of a fit of rows by another method, in place of rows in one ball.
+    """Start of a fit by another method, in place of the released one.
 
     The passes continue from it, so estimate and errors are those of the last pass for any start.
     """
@@ -277,6 +278,10 @@ class Opening(ABC):
         self, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read, n: int
     ) -> tuple[Start, dict[str, Any]]:
         """Release the start from n rows (expected, under coins); return it with its values."""
+
+    def planned(self, plan: Any, usual: tuple[float, ...]) -> Any:
+        """Return the plan of the passes over rows; ``usual``: shares without this start."""
+        return plan
 
 
 @dataclass(frozen=True)
@@ -366,7 +371,8 @@ class ScoredDetail:
         the model's guess.
         """
         design, model = self.design, self.model
-        if design.unknown or model.coordinates is not None or not model.guess:
+        own = model.coordinates is not None and model.opening is None
+        if design.unknown or own or not model.guess:
             return {}
         coordinates = self.coordinates(design)
         W0, (A, _) = coordinates.W0, coordinates.back()

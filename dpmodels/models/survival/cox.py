@@ -597,5 +597,6 @@ register_method(
             Option("concordance", "release Harrell's C too, with .05 of mu^2", False, bool),
         ),
         foretells=True,
+        accepts=("public",),
     )
 )
