@@ -1,6 +1,6 @@
 """Fit of public rows (``public=``): the program of a scoring method, answered with exact sums.
 
-It reads no private row, and nothing is charged for it (``scoring/theory.md``, 3.7).
+It reads no private row, and nothing is charged for it (``scoring/theory.md``, 3.6).
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from dpmodels.errors import DPModelsError, RequestError
 from dpmodels.models.public import PublicRows, PublicStart, start_at
 from dpmodels.proof.prove import sensitivity
 from dpmodels.quiet import one_thread
+from dpmodels.records import OPEN_ENDS
 from dpmodels.registry import resolve
-from dpmodels.scoring.models import LeastSquares
-from dpmodels.sources.rows import Coins
+from dpmodels.scoring.models import LeastSquares, Quantile
+from dpmodels.scoring.pass_plan import Pilot
 from dpmodels.sums.ask import ALL, Noisy, Query, Read
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.records import Request
+    from dpmodels.records import Estimate, Request
 
 #: Budget for the rules of clips and radii of a public fit: so large that they cut no row.
 PUBLIC_EPS, PUBLIC_DELTA = 1e6, 1e-9
@@ -30,9 +31,9 @@ PUBLIC_EPS, PUBLIC_DELTA = 1e6, 1e-9
 ROUNDS = 3
 #: Least number of public units beyond the coefficients.
 UNITS_BEYOND = 8
-#: A last step at which the information falls below this part has no end (separated, or no events);
+#: A last step at which the information falls below this part has no end, as there are no events;
 #: and the least scale of a residual, squared, in half ranges.
-SETTLED, LEAST_SCALE = 0.8, 1e-6
+SETTLED, LEAST_SCALE = 0.78, 1e-6
 
 
 class Exact:
@@ -48,20 +49,15 @@ class Exact:
         """Return the values of a query, without noise."""
         key, statistic = (id(query.over), read), query.statistic
         if key not in self._sums:
-            reading = {"coins": Coins(read.every, self.coins)} if read.every > 1 else {}
-            self._sums[key] = query.over, query.over.total(self.rows, reading)
+            self._sums[key] = query.over, query.over.total(self.rows, {})
         added = query.part(self._sums[key][1])
-        flat = np.asarray(statistic.flat(added.values, "l2"), dtype=float)
+        flat = np.asarray(statistic.flat(added.values, "l2"), dtype=float) / read.every
         values = flat * (statistic.step if added.step is None else added.step) * query.unit
         sd = sensitivity(statistic, "replace", "l2") * query.unit / statistic.weights("l2")
         return Noisy(statistic.shaped(values, "l2"), statistic.shaped(sd / PUBLIC_EPS, "l2"))
 
     def pay(self, step: str, steps: Any) -> None:
         """Start steps, for which nothing is charged."""
-
-    def coins(self, size: int) -> Any:
-        """Return bytes that choose rows of a large public table."""
-        return np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8)
 
 
 def fitted(source: Any, m: int, request: Request, design: Design) -> PublicRows:
@@ -90,17 +86,18 @@ def fitted(source: Any, m: int, request: Request, design: Design) -> PublicRows:
     )  # fmt: skip
     backend = entry.chosen(alone, design, m)[0]
     try:
-        with one_thread():
+        with one_thread(), np.errstate(all="ignore"):
             for _ in range(ROUNDS):
                 plan = backend.plan(replace(alone, public=out), design, m)
                 if isinstance(plan.detail.chains[0].score, LeastSquares):
                     raise RequestError(f'{verb} is least squares: dp_ols(method="pmt", public=)')
-                release = backend.release(plan, Exact(rows))
+                detail = replace(plan.detail, pilot=Pilot(), known={})  # all rows are read
+                release = backend.release(replace(plan, detail=detail), Exact(rows))
                 fits, c = release.detail.fits, release.detail.coordinates
-                check_settled(fits)
                 start = PublicStart(c, tuple(start_at(fit, c.constant, m) for fit in fits))
                 estimate = backend.estimate(plan, release)
                 out = PublicRows(m, start, estimate, "rows" if unit is None else "people")
+            check_settled(fits, estimate, design)
     except (ArithmeticError, ValueError) as error:
         if isinstance(error, DPModelsError):
             raise
@@ -112,8 +109,12 @@ def fitted(source: Any, m: int, request: Request, design: Design) -> PublicRows:
     return out
 
 
-def check_settled(fits: Any) -> None:
+def check_settled(fits: Any, estimate: Estimate, design: Design) -> None:
     """Raise ``ArithmeticError`` if public rows determine no fit."""
-    settled = min(float(np.mean(fit.last.axes[0])) for fit in fits)
-    if not settled > SETTLED or min(fit.state.phi for fit in fits) < LEAST_SCALE:
+    ends = estimate.arrays.get(OPEN_ENDS, np.zeros(design.p))
+    bad = any(end and c.kind == "numeric" for c, end in zip(design.columns, ends, strict=False))
+    for fit in fits:
+        falls = not isinstance(fit.score, Quantile) and np.mean(fit.last.axes[0]) < SETTLED
+        bad |= bool(falls) or fit.state.phi < LEAST_SCALE
+    if bad or not np.isfinite(estimate.params).all():
         raise ArithmeticError

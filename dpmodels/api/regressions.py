@@ -169,8 +169,8 @@ def dp_glm(
         Default: the family's first.
     method : str, optional
         Default "scoring" (private Fisher scoring: errors near the non-private ones, robust), or
-        "objpert" (objective perturbation) without inference, with public data, or under
-        add-remove without ``n_guess=``. The summary says which and why. See ``dp.methods()``.
+        "objpert" (objective perturbation) without inference, or under add-remove without
+        ``n_guess=``. The summary says which and why. See ``dp.methods()``.
     event : level, optional
         The level of the response whose probability is modelled; default: the second declared.
         A response that is a plain number needs it, or a declaration: ``event=1`` models

@@ -511,22 +511,18 @@ _choice = functools.partial(
 
 register_method(
     _choice(
-        verb="dp_polr",
-        title="proportional odds, private",
+        verb="dp_polr", title="proportional odds, private",
         reference="McCullagh (1980); theory note models/choice.md",
         options=(
             one_of("link", "distribution of the latent response", "logistic", "probit", "cloglog"),
-            BOUNDS_SHARE,
-            GUESS,
-            STOP,
+            BOUNDS_SHARE, GUESS, STOP,
         ),
     )
-)
+)  # fmt: skip
 register_method(
     _choice(
-        verb="dp_multinom",
-        title="multinomial logit, private",
+        verb="dp_multinom", title="multinomial logit, private",
         reference="Theil (1969), McFadden (1974); theory note models/choice.md",
         options=(BOUNDS_SHARE, GUESS, STOP),
     )
-)
+)  # fmt: skip

@@ -2,7 +2,7 @@
 
 No release precedes the passes, so nothing is charged for what is public. The private fit is not
 shrunk to the public one: early steps that noise explains stay there, the last step goes as from
-any start (``scoring/theory.md``, 3.7).
+any start (``scoring/theory.md``, 3.6).
 """
 
 from __future__ import annotations

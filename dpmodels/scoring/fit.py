@@ -49,13 +49,7 @@ from dpmodels.scoring.notes import (
 )
 from dpmodels.scoring.program import fit_rows
 from dpmodels.scoring.rows import ROWS
-from dpmodels.scoring.run import (
-    Fitting,
-    ModelSpec,
-    ScoredDetail,
-    ScoringEngine,
-    ScoringRelease,
-)
+from dpmodels.scoring.run import Fitting, ModelSpec, ScoredDetail, ScoringEngine, ScoringRelease
 from dpmodels.scoring.usable import Look
 
 if TYPE_CHECKING:

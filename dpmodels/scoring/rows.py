@@ -237,7 +237,8 @@ class RowEngine(ScoringEngine):
             and (detail.design.p >= rules.COLUMNS or not detail.chains[0].score.averages)),
             opening=model.opening,
         )  # fmt: skip
-        return plan if model.opening is None else model.opening.planned(plan, usual.passes)
+        public: Any = model.opening if model.from_public else None
+        return plan if public is None else public.planned(plan, usual.passes)
 
     def followed(self, detail: ScoredDetail, scoring: RowsPlan, usable: float) -> RowsPlan:
         """Return the plan with clips and radii for the released part of the rows that is usable.

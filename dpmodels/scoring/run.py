@@ -279,10 +279,6 @@ class Opening(ABC):
     ) -> tuple[Start, dict[str, Any]]:
         """Release the start from n rows (expected, under coins); return it with its values."""
 
-    def planned(self, plan: Any, usual: tuple[float, ...]) -> Any:
-        """Return the plan of the passes over rows; ``usual``: shares without this start."""
-        return plan
-
 
 @dataclass(frozen=True)
 class Closing:
@@ -371,8 +367,7 @@ class ScoredDetail:
         the model's guess.
         """
         design, model = self.design, self.model
-        own = model.coordinates is not None and model.opening is None
-        if design.unknown or own or not model.guess:
+        if design.unknown or not (model.guess and (model.coordinates is None or model.from_public)):
             return {}
         coordinates = self.coordinates(design)
         W0, (A, _) = coordinates.W0, coordinates.back()

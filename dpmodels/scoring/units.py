@@ -26,19 +26,9 @@ from dpmodels.scoring import rules
 from dpmodels.scoring.clip import Lengths, chosen_clip, first_clip
 from dpmodels.scoring.clusters import PersonScores
 from dpmodels.scoring.coordinates import Coordinates, in_order
-from dpmodels.scoring.expected import (
-    Expectation,
-    ScoreLengths,
-    by_noisy_information,
-    of_units,
-)
+from dpmodels.scoring.expected import Expectation, ScoreLengths, by_noisy_information, of_units
 from dpmodels.scoring.intervals import infer_units
-from dpmodels.scoring.models import (
-    Beginning,
-    Model,
-    State,
-    roots,
-)
+from dpmodels.scoring.models import Beginning, Model, State, roots
 from dpmodels.scoring.pass_plan import (
     Noise,
     PassPlan,
