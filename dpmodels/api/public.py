@@ -31,8 +31,8 @@ PUBLIC_EPS, PUBLIC_DELTA = 1e6, 1e-9
 ROUNDS = 3
 #: Least number of public units beyond the coefficients.
 UNITS_BEYOND = 8
-#: A last step at which the information falls below this part has no end, as there are no events;
-#: and the least scale of a residual, squared, in half ranges.
+#: Smallest information after the last public step, over that before it: without events it falls.
+#: Smallest squared scale of a residual, in half ranges.
 SETTLED, LEAST_SCALE = 0.78, 1e-6
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpmodels.records import Estimate
     from dpmodels.scoring.coordinates import Coordinates
 
-#: Rows of average information in every direction that the start has beside the public rows. So
+#: Rows of average information in every direction that the start has besides the public rows. So
 #: levels with few public rows or events start near no effect.
 PRIOR_ROWS = 10.0
 #: Shares of mu^2: no start, two early passes, and a reserve for more of them.
@@ -84,36 +84,35 @@ class PublicStart(Opening):
         """Return the plan with careful early steps, and the clip of a fit without public rows."""
         part = usual[-1] * (1.0 - sum(rules.NUMBER_SHARES)) / SHARES[-1]
 
-        def of(one: Any) -> Any:
+        def careful(planned: Any) -> Any:
             C = plan.passes[-1].clip * min(part, 1.0) ** (rules.CLIP_POWER / 2.0)
-            C = min(max(C, one.policy.clip * math.sqrt(plan.p)), one.clip)
-            noise = replace(one.noise, score=one.noise.score * C / one.clip)
-            return replace(one, clip=C, noise=noise, policy=replace(one.policy, cautious=True))
+            C = min(max(C, planned.policy.clip * math.sqrt(plan.p)), planned.clip)
+            noise = replace(planned.noise, score=planned.noise.score * C / planned.clip)
+            policy = replace(planned.policy, cautious=True)
+            return replace(planned, clip=C, noise=noise, policy=policy)
 
-        more = tuple((of(extra), of(end)) for extra, end in plan.more)
-        return replace(plan, passes=tuple(map(of, plan.passes)), more=more)
+        extra = tuple((careful(early), careful(last)) for early, last in plan.more)
+        return replace(plan, passes=tuple(map(careful, plan.passes)), more=extra)
 
     def begin_units(self, plan: Any, chain: Any, c: Coordinates, design: Design, ask: Any) -> Any:
         """Return a model of units at the fit of public ones, with the table of a hazard."""
         public = self.fits[plan.chains.index(chain)]
         model, values = public.model, {}
         if chain.score.prelude(plan.mu):
-            own = chain.score.begin(c, (), design, ask, plan.mu)
-            model, values = own.expansion, own.values
+            released = chain.score.begin(c, (), design, ask, plan.mu)
+            model, values = released.expansion, released.values
         return Fitting(chain, model, public.state, values, look=public.look, counted=plan.usable)
 
 
 def start_at(fit: Fitting, constant: Array | None, m: int) -> Fitting:
-    """Return a fit of m public units as one before its first pass, with ``PRIOR_ROWS`` beside."""
+    """Return a fit of m public units as one before its first pass, with prior rows."""
     state, turn = fit.state, fit.turn
     G, safe = with_prior(state.W, m)
     a = state.constant if constant is None or len(constant) < len(G) else constant
     level = np.zeros(len(G)) if a is None else float(state.theta @ mean_row(state.M, a)) * a
     theta = level + np.linalg.solve(safe, G @ (state.theta - level))
-    if turn is None:
-        W = roots(safe)[1]
-    else:  # of units, scores have their own W
-        W = roots(with_prior(np.linalg.inv(turn) @ state.W, m)[1])[1]
+    of_scores = state.W if turn is None else np.linalg.inv(turn) @ state.W  # units have two
+    W = roots(with_prior(of_scores, m)[1])[1]
     state = replace(
         state, theta=theta, W=W, earlier=None, slope=None, seen=0.0, constant=a
     )  # fmt: skip
@@ -121,7 +120,7 @@ def start_at(fit: Fitting, constant: Array | None, m: int) -> Fitting:
 
 
 def with_prior(W: Array, m: int) -> tuple[Array, Array]:
-    """Return ``G = (W'W)^{-1}``, and G with ``PRIOR_ROWS`` rows of average size beside m."""
+    """Return ``G = (W'W)^{-1}``, and G with ``PRIOR_ROWS`` rows of average size besides m."""
     back = np.linalg.inv(W)
     G = back @ back.T
     return G, G + PRIOR_ROWS / m * float(np.trace(G)) / len(G) * np.eye(len(G))
@@ -129,14 +128,14 @@ def with_prior(W: Array, m: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
-    """Fit of public rows: the start of a private fit, printed beside it."""
+    """Fit of public rows: the start of a private fit, printed next to it."""
 
     m: int  # Number of public units
     start: PublicStart
     estimate: Estimate
     who: str = "rows"
 
-    def beside(self, private: Estimate) -> Estimate:
+    def printed_with(self, private: Estimate) -> Estimate:
         """Return the private estimate with the public one in its notes and arrays."""
         b, both = self.estimate.params, (self.estimate, private)
         bse, se = (
@@ -145,6 +144,6 @@ class PublicRows:
         )
         parts = zip(self.estimate.names, b, bse, private.params, se * np.ones(len(b)), strict=True)
         cells = ", ".join(f"{k} {x:.4g} ({u:.2g}) / {y:.4g} ({v:.2g})" for k, x, u, y, v in parts)
-        note = messages.PUBLIC_BESIDE(m=self.m, who=self.who, cells=cells)
+        note = messages.PUBLIC_FIT(m=self.m, who=self.who, cells=cells)
         arrays = {**private.arrays, "public_params": b, "public_bse": bse}
         return replace(private, notes=(*private.notes, note), arrays=arrays)

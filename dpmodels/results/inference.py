@@ -104,8 +104,8 @@ def standard_errors(est: Estimate, kind: str = "total") -> Array:
     return np.sqrt(np.where(variance >= 0, variance, np.nan))
 
 
-def beside_public(est: Estimate) -> pd.DataFrame | None:
-    """Return the public fit of a call beside its private one, or None without public rows."""
+def public_and_private(est: Estimate) -> pd.DataFrame | None:
+    """Return the public and the private fit of a call as columns, or None without public rows."""
     import pandas as pd
 
     public, se = (est.arrays.get(f"public_{name}") for name in ("params", "bse"))

@@ -108,7 +108,7 @@ def plan_fit(
     printed = {} if look is None else {USABLE_ROWS: look.share}
     printed |= {scale.label: scale.share * paid.rest for scale in scales}
     for name, share in zip(engine.names(len(shares)), shares, strict=True):
-        if share:  # there is no release of what is public
+        if share:  # nothing is released of what is public
             printed[name] = share * (left - math.fsum(closes.values()))
     numbers, expected = engine.shown(detail, scoring)
     verdict, sentence = forecast.of(noise)

@@ -129,7 +129,7 @@ def test_a_far_public_fit_changes_no_released_number_beyond_its_noise():
 
 def test_both_fits_are_kept_and_printed(tmp_path):
     fit = fitted("logit", rows(1500, 1), rows(250, 2))
-    assert "Public fit / private fit (m = 250 public rows" in str(fit.summary(full=True))
+    assert "Public / private fit (250 public rows" in str(fit.summary(full=True))
     fit.save(tmp_path / "fit.json")
     pd.testing.assert_frame_equal(dp.load(tmp_path / "fit.json").public, fit.public)
     assert fitted("logit", rows(1500, 1), None).public is None
