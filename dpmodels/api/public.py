@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmodels.door import people_count, rows_of
 from dpmodels.errors import DPModelsError, RequestError
-from dpmodels.models.public import PublicRows, PublicStart, start_at
+from dpmodels.models.public import PublicRows, PublicStart, before_passes
 from dpmodels.proof.prove import sensitivity
 from dpmodels.quiet import one_thread
 from dpmodels.records import OPEN_ENDS
@@ -94,7 +94,7 @@ def fitted(source: Any, m: int, request: Request, design: Design) -> PublicRows:
                 detail = replace(plan.detail, pilot=Pilot(), known={})  # all rows are read
                 release = backend.release(replace(plan, detail=detail), Exact(rows))
                 fits, c = release.detail.fits, release.detail.coordinates
-                start = PublicStart(c, tuple(start_at(fit, c.constant, m) for fit in fits))
+                start = PublicStart(c, tuple(before_passes(fit, c.constant, m) for fit in fits))
                 estimate = backend.estimate(plan, release)
                 out = PublicRows(m, start, estimate, "rows" if unit is None else "people")
             check_settled(fits, estimate, design)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.records import Estimate
     from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.sums.ask import Ask
 
 #: Rows of average information in every direction that the start has besides the public rows. So
 #: levels with few public rows or events start near no effect.
@@ -94,7 +95,7 @@ class PublicStart(Opening):
         extra = tuple((careful(early), careful(last)) for early, last in plan.more)
         return replace(plan, passes=tuple(map(careful, plan.passes)), more=extra)
 
-    def begin_units(self, plan: Any, chain: Any, c: Coordinates, design: Design, ask: Any) -> Any:
+    def begin_units(self, plan: Any, chain: Any, c: Coordinates, design: Design, ask: Ask) -> Any:
         """Return a model of units at the fit of public ones, with the table of a hazard."""
         public = self.fits[plan.chains.index(chain)]
         model, values = public.model, {}
@@ -104,7 +105,7 @@ class PublicStart(Opening):
         return Fitting(chain, model, public.state, values, look=public.look, counted=plan.usable)
 
 
-def start_at(fit: Fitting, constant: Array | None, m: int) -> Fitting:
+def before_passes(fit: Fitting, constant: Array | None, m: int) -> Fitting:
     """Return a fit of m public units as one before its first pass, with prior rows."""
     state, turn = fit.state, fit.turn
     G, safe = with_prior(state.W, m)
