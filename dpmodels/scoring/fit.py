@@ -71,9 +71,9 @@ def plan_fit(
         raise RequestError(
             "vcov='iid' assumes independent rows, and those of a person are not: leave vcov= out"
         )
-    if not model.meat and request.sample is not None and request.sample.needed:
+    if not model.meat and getattr(request.sample, "needed", False):
         raise RequestError("vcov='iid' assumes independent rows, and those of a cluster are not")
-    if request.public is not None and model.coordinates is None:
+    if hasattr(request.public, "start"):
         model = request.public.start.opens(model)
     engine: ScoringEngine = ROWS
     if of_units or request.unit is not None:
