@@ -24,7 +24,7 @@ AFTERWARDS = (
     "results/factors.py", "results/forest.py", "results/merged.py", "results/joint.py",
     "results/bands.py", "results/statements.py", "results/meta.py", "results/adjusted.py",
     "models/survival/incidence.py", "api/pool.py", "study/joining.py",
-    "models/window.py",
+    "models/window.py", "models/public.py",
 )  # fmt: skip
 LIMITS = ROOT / "tests" / "unit" / "counts.json"
 

@@ -105,13 +105,13 @@ def dp_bayes(
 def dp_coxph(
     formula: str, data: Any, *, eps: float = ..., delta: float = ..., breaks: Any = ..., cause:
     Any = ..., concordance: bool = ..., method: str | None = ..., schema: Schema | None = ...,
-    bounds: Mapping[str, tuple[float, float]] | str | None = ..., budget: Any = ..., seed: int |
-    None = ..., progress: bool | None = ..., unit: str | None = ..., bounds_share: Any = ...,
-    design: Any = ..., engine: Any = ..., inference: Any = ..., level: Any = ..., max_episodes:
-    Any = ..., max_rows: Any = ..., n: Any = ..., na: Any = ..., on_no_reply: Any = ..., psus:
-    Any = ..., public: Any = ..., relation: Any = ..., rows_per_unit: Any = ..., sort: Any =
-    ..., split: Any = ..., stop: Any = ..., subset: Any = ..., times: Any = ..., units: Any =
-    ..., weights: Any = ...,
+    bounds: Mapping[str, tuple[float, float]] | str | None = ..., public: Any = ..., budget: Any
+    = ..., seed: int | None = ..., progress: bool | None = ..., unit: str | None = ...,
+    bounds_share: Any = ..., design: Any = ..., engine: Any = ..., inference: Any = ..., level:
+    Any = ..., max_episodes: Any = ..., max_rows: Any = ..., n: Any = ..., na: Any = ...,
+    on_no_reply: Any = ..., psus: Any = ..., relation: Any = ..., rows_per_unit: Any = ...,
+    sort: Any = ..., split: Any = ..., stop: Any = ..., subset: Any = ..., times: Any = ...,
+    units: Any = ..., weights: Any = ...,
 ) -> Hazards: ...
 def dp_eptr(
     estimator: Callable[..., Any], safety: Callable[..., Any], alpha: float | Callable[[float],
@@ -210,11 +210,11 @@ def dp_moments(
 ) -> Moments: ...
 def dp_multinom(
     formula: str, data: Any, *, eps: float = ..., delta: float = ..., base: Any = ..., schema:
-    Schema | None = ..., bounds: Mapping[str, tuple[float, float]] | str | None = ..., budget:
-    Any = ..., seed: int | None = ..., progress: bool | None = ..., unit: str | None = ...,
-    bounds_share: Any = ..., design: Any = ..., engine: Any = ..., inference: Any = ..., level:
-    Any = ..., max_rows: Any = ..., method: Any = ..., n: Any = ..., n_guess: Any = ..., na: Any
-    = ..., on_no_reply: Any = ..., psus: Any = ..., public: Any = ..., relation: Any = ...,
+    Schema | None = ..., bounds: Mapping[str, tuple[float, float]] | str | None = ..., public:
+    Any = ..., budget: Any = ..., seed: int | None = ..., progress: bool | None = ..., unit: str
+    | None = ..., bounds_share: Any = ..., design: Any = ..., engine: Any = ..., inference: Any
+    = ..., level: Any = ..., max_rows: Any = ..., method: Any = ..., n: Any = ..., n_guess: Any
+    = ..., na: Any = ..., on_no_reply: Any = ..., psus: Any = ..., relation: Any = ...,
     rows_per_unit: Any = ..., sort: Any = ..., split: Any = ..., stop: Any = ..., subset: Any =
     ..., units: Any = ..., weights: Any = ...,
 ) -> Choice: ...
@@ -259,11 +259,11 @@ def dp_pca(
 ) -> Components: ...
 def dp_polr(
     formula: str, data: Any, *, eps: float = ..., delta: float = ..., method: str = ..., schema:
-    Schema | None = ..., bounds: Mapping[str, tuple[float, float]] | str | None = ..., budget:
-    Any = ..., seed: int | None = ..., progress: bool | None = ..., unit: str | None = ...,
-    bounds_share: Any = ..., design: Any = ..., engine: Any = ..., inference: Any = ..., level:
-    Any = ..., link: Any = ..., max_rows: Any = ..., n: Any = ..., n_guess: Any = ..., na: Any =
-    ..., on_no_reply: Any = ..., psus: Any = ..., public: Any = ..., relation: Any = ...,
+    Schema | None = ..., bounds: Mapping[str, tuple[float, float]] | str | None = ..., public:
+    Any = ..., budget: Any = ..., seed: int | None = ..., progress: bool | None = ..., unit: str
+    | None = ..., bounds_share: Any = ..., design: Any = ..., engine: Any = ..., inference: Any
+    = ..., level: Any = ..., link: Any = ..., max_rows: Any = ..., n: Any = ..., n_guess: Any =
+    ..., na: Any = ..., on_no_reply: Any = ..., psus: Any = ..., relation: Any = ...,
     rows_per_unit: Any = ..., sort: Any = ..., split: Any = ..., stop: Any = ..., subset: Any =
     ..., units: Any = ..., weights: Any = ...,
 ) -> OrderedChoice: ...

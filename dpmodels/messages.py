@@ -327,7 +327,8 @@ SELECTED_GROUPS = _C("test.selected_groups",
     "So intervals of small groups cover less often than stated. The test uses all groups; "
     "dp_table() has valid intervals for each.")  # fmt: skip
 PUBLIC_ONLY = _C("pmt.public_fit", "Public-only fit ({rows}; standard errors in brackets): {cells}")
-PUBLIC_START = _C("objpert.public_fit", "The public data alone give (no privacy cost): {cells}")
+PUBLIC_FIT = _C("public.fit",
+    "Public / private fit ({m} public {who}; standard errors in brackets): {cells}")
 PUBLIC_RARE = _C("pmt.rare_levels",
     "Rare in the public data, so down-weighted in the initial fit",
     "Rows with these levels are longer than its clipping radius. Merging rare levels avoids "

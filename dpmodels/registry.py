@@ -505,27 +505,18 @@ def automatic(name: str, doc: str) -> Option:
 
 
 STAGES = Option(
-    "stages",
-    "1, 2 or 'auto' (by a public rule)",
-    "auto",
-    (int, str),
-    choices=("auto",),
-    lower=0,
+    "stages", "1, 2 or 'auto' (by a public rule)", "auto", (int, str), choices=("auto",), lower=0,
     upper=3,
-)
+)  # fmt: skip
 
 SHRINK = Option("shrink", "shrink the public moments to their diagonal; None: by rule", None, bool)
 
 PHI = positive("phi", "tolerated ratio of privacy to sampling variance (radius rule)", 0.1)
 
 PUBLIC_RADIUS = Option(
-    "radius",
-    "radius of the rows: a number, 'loo', 'paper'; None: by rule",
-    None,
-    (float, str),
-    choices=("loo", "paper"),
-    lower=0.0,
-)
+    "radius", "radius of the rows: a number, 'loo', 'paper'; None: by rule", None, (float, str),
+    choices=("loo", "paper"), lower=0.0,
+)  # fmt: skip
 
 GUESS = Option("n_guess", "public guess of the row count (add-remove)", None, int, lower=0)
 
@@ -537,29 +528,20 @@ STOP = Option(
     "stop",
     "look first: stop where too few rows are usable (True: below a tenth, or a share), name the "
     "variables to blame, and give the rest of the charge back; False: no look; None: look, but "
-    "not with split=",
-    None,
-    (bool, float),
-    lower=0.0,
-    upper=1.0,
-)
+    "not with split=", None, (bool, float), lower=0.0, upper=1.0,
+)  # fmt: skip
 
 PERSON_WEIGHTS = Option(
     "person_weights",
     "'equal': with unit= each person counts once, each of T rows as 1/T; None: all rows count "
-    "equally",
-    None,
-    str,
-    choices=("equal",),
-)
+    "equally", None, str, choices=("equal",),
+)  # fmt: skip
 
 ORDER_OPTION = Option(
     "public_order",
     "say that the order of the rows tells nothing of their cells (it is not sorted by one, say): "
-    "the first of two stages of a large table may then read a part of the rows",
-    False,
-    bool,
-)
+    "the first of two stages of a large table may then read a part of the rows", False, bool,
+)  # fmt: skip
 PUBLISHED = (
     positive("eta", "failure probability of the truncation radius", 0.05),
     positive("rho", "total zCDP budget; eps must cover it"),
@@ -585,7 +567,7 @@ def scoring_method(
         relations=("replace", "add-remove"),
         reference=f"theory note scoring/theory.md; {reference}",
         options=(*options, PERSON_WEIGHTS, ORDER_OPTION, GUESS, BOUNDS_SHARE, STOP),
-        accepts=("weights", "design"),
+        accepts=("weights", "design", "public"),
         aside=True,
         foretells=True,
     )

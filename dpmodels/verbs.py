@@ -146,7 +146,6 @@ _VERBS: dict[str, Verb] = {
             loss="family",
             default="scoring",
             because="with standard errors near the non-private ones",
-            with_public="objpert",
             instead="objpert",
             link="logit",
             says=(("Family", "family"), ("Link", "link")),

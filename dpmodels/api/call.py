@@ -310,6 +310,8 @@ def call(
     with one_thread():
         estimate = _finite(plan.backend.estimate, "The charge stands")(plan, release)
     estimate = estimate.of_copied_rows(request.copies)
+    if hasattr(request.public, "printed_with"):
+        estimate = request.public.printed_with(estimate)
     if release.why == "rows":
         estimate = replace(estimate, notes=release.detail.notes(release))
     if not release.reply and (names := _untyped_numbers(plan, source.kinds)):

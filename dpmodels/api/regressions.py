@@ -169,8 +169,8 @@ def dp_glm(
         Default: the family's first.
     method : str, optional
         Default "scoring" (private Fisher scoring: errors near the non-private ones, robust), or
-        "objpert" (objective perturbation) without inference, with public data, or under
-        add-remove without ``n_guess=``. The summary says which and why. See ``dp.methods()``.
+        "objpert" (objective perturbation) without inference, or under add-remove without
+        ``n_guess=``. The summary says which and why. See ``dp.methods()``.
     event : level, optional
         The level of the response whose probability is modelled; default: the second declared.
         A response that is a plain number needs it, or a declaration: ``event=1`` models
@@ -679,6 +679,7 @@ def dp_polr(
     method: str = "logistic",
     schema: Schema | None = None,
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    public: Any = None,
     budget: Any = None,
     seed: int | None = None,
     progress: bool | None = None,
@@ -692,7 +693,7 @@ def dp_polr(
     formula : str
         ``"health ~ age + income"``, the response declared ``dp.Ordered(["poor", "fair", "good"])``
         from the lowest level.
-    data, eps, delta, schema, bounds, budget, seed, progress, unit
+    data, eps, delta, schema, bounds, public, budget, seed, progress, unit
         As in :func:`dpmodels.dp_ols`.
     method : {"logistic", "probit", "cloglog"}
         Distribution of the latent response, as in R.
@@ -729,8 +730,8 @@ def dp_polr(
     link = options.pop("link", method)  # an update() hands the option over
     return call(
         "dp_polr", formula, data, eps=eps, delta=delta, method=None, default="scoring",
-        schema=schema, bounds=bounds, budget=budget, seed=seed, progress=progress, unit=unit,
-        link=_link(link, None), options=options,
+        schema=schema, bounds=bounds, public=public, budget=budget, seed=seed, progress=progress,
+        unit=unit, link=_link(link, None), options=options,
     )  # fmt: skip
 
 
@@ -764,6 +765,7 @@ def dp_multinom(
     base: Any = None,
     schema: Schema | None = None,
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    public: Any = None,
     budget: Any = None,
     seed: int | None = None,
     progress: bool | None = None,
@@ -778,7 +780,7 @@ def dp_multinom(
         ``"choice ~ price + age"``, the response with declared levels.
     base : level, optional
         The level that others are compared with: the first declared, as in R.
-    data, eps, delta, schema, bounds, budget, seed, progress, unit
+    data, eps, delta, schema, bounds, public, budget, seed, progress, unit
         As in :func:`dpmodels.dp_ols`.
     **options
         ``subset=, level=, relation=, units=, split=``.
@@ -812,6 +814,6 @@ def dp_multinom(
     """
     return call(
         "dp_multinom", formula, data, eps=eps, delta=delta, method=None, default="scoring",
-        schema=with_base(schema, formula, base, data), bounds=bounds, budget=budget, seed=seed,
-        progress=progress, unit=unit, options=options,
+        schema=with_base(schema, formula, base, data), bounds=bounds, public=public, budget=budget,
+        seed=seed, progress=progress, unit=unit, options=options,
     )  # fmt: skip

@@ -38,7 +38,6 @@ from dpmodels.verbs import verb_of
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.formula.schema import Schema
-    from dpmodels.models.linear.scored import PublicMoments
 
 
 # -- ``design=``, ``psus=`` and ``vcov={"CRV1": ...}`` of a call: the sample, as public facts.
@@ -775,7 +774,7 @@ def build_request(
         design = design.without_bounds()
     if public is not None:
         _check_public(entry)
-        request = replace(request, public=read_public(public, design))
+        request = replace(request, public=read_public(public, request, design))
     return Designed(replace(request, schema=design.schema), design, common["n"])
 
 
@@ -800,8 +799,8 @@ def not_the_private_data(public: Any, data: Any) -> None:
         )
 
 
-def read_public(public: Any, design: Design) -> PublicMoments:
-    """Return the checked second moments of public data in the columns of ``design``.
+def read_public(public: Any, request: Request, design: Design) -> Any:
+    """Return the fit of public rows, or checked second moments in the columns of ``design``.
 
     Incomplete public rows are dropped. A design without a response asks for moments of (1, x).
     """
@@ -810,7 +809,10 @@ def read_public(public: Any, design: Design) -> PublicMoments:
     names = [c.name for c in design.z]
     response = design.response is not None
     every = names if response else [CONSTANT, *names]
+    of_fit = request.verb not in ("dp_ols", "dp_moments")
     if is_moments(public):
+        if of_fit:
+            raise RequestError(f"{request.verb} needs public rows, a table, and not their moments")
         moments = PublicMoments.of(public)
         moments = moments if response else constant_first(moments, names)
         return moments.checked(every, response=response)
@@ -827,6 +829,10 @@ def read_public(public: Any, design: Design) -> PublicMoments:
         )
     check_types(source.kinds, design.kinds)
     m = source.n if source.n is not None else count_rows(source, design.variables[0])
+    if of_fit:
+        from dpmodels.api.public import fitted
+
+        return fitted(source, m, request, design)
     parts = [b.copy() for b in Rows(source, m).blocks(design)] if m else []
     Z = np.concatenate(parts, axis=1) if parts else np.zeros((design.q, 0))
     Z = Z[:, np.isfinite(Z).all(axis=0)]

@@ -230,6 +230,7 @@ def dp_coxph(
     method: str | None = None,
     schema: Schema | None = None,
     bounds: Mapping[str, tuple[float, float]] | str | None = None,
+    public: Any = None,
     budget: Any = None,
     seed: int | None = None,
     progress: bool | None = None,
@@ -244,7 +245,7 @@ def dp_coxph(
         ``"Surv(time, event) ~ x"``, ``"Surv(time, event) ~ x + strata(site)"``; for delayed entry
         and predictors that change ``"Surv(start, stop, event) ~ x"`` with ``unit=``. The event is
         0 or 1, the second of two declared levels, or a comparison.
-    data, eps, delta, method, budget, seed, progress, schema, bounds
+    data, eps, delta, method, budget, seed, progress, schema, bounds, public
         As in :func:`dpmodels.dp_ols`. The time needs a declared range (``bounds={"time": (0,
         60)}``): its longest value is private. Strata and factors need declared levels.
     breaks : int or list of float, optional
@@ -303,5 +304,6 @@ def dp_coxph(
     return call(
         "dp_coxph", default="scoring", formula=formula, data=data, eps=eps, delta=delta,
         breaks=breaks, cause=cause, concordance=concordance, method=method, schema=schema,
-        bounds=bounds, budget=budget, seed=seed, progress=progress, unit=unit, options=options,
+        bounds=bounds, public=public, budget=budget, seed=seed, progress=progress, unit=unit,
+        options=options,
     )  # fmt: skip

@@ -491,6 +491,7 @@ def _with_errors(
 _choice = functools.partial(
     Method, name="scoring", proof="models/choice.md", backend=CHOICE_BACKEND,
     needs=("delta > 0", "several passes"), relations=("replace", "add-remove"), foretells=True,
+    accepts=("public",),
 )  # fmt: skip
 
 register_method(_choice(

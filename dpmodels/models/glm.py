@@ -373,79 +373,53 @@ _LINK = one_of("link", "link function; fixed by the family", "logit", "log", def
 
 register_method(
     scoring_method(
-        "dp_glm",
-        GLM_SCORED,
-        "McCullagh and Nelder (1989)",
-        "models/glm.md",
+        "dp_glm", GLM_SCORED, "McCullagh and Nelder (1989)", "models/glm.md",
         Option("family", "response family", "binomial", str, choices=tuple(FAMILIES)),
         Option("link", "link function; None: the family's", None, str, choices=tuple(LINKS)),
         positive("alpha", "dispersion of the negative binomial; None: by moments"),
         Option(
             "fit_stats",
             "release deviance, null deviance, pseudo R-squared (events: AIC): a tenth of mu^2",
-            False,
-            bool,
+            False, bool,
         ),
     )
-)
+)  # fmt: skip
 
 register_method(
     Method(
-        name="objpert",
-        verb="dp_glm",
-        proof="models/glm.md",
-        title="Objective perturbation",
-        backend=objpert.OBJPERT_BACKEND,
-        by_rows=True,
-        needs=("delta > 0", "several passes"),
-        relations=("replace", "add-remove"),
-        accepts=("public",),
+        name="objpert", verb="dp_glm", proof="models/glm.md", title="Objective perturbation",
+        backend=objpert.OBJPERT_BACKEND, by_rows=True, needs=("delta > 0", "several passes"),
+        relations=("replace", "add-remove"), accepts=("public",),
         reference=(
             "Kifer, Smith, Thakurta (2012); Redberg, Koskela, Wang (2023); profile: theory note"
         ),
         options=(
-            _FAMILY,
-            _LINK,
-            _LAM,
+            _FAMILY, _LINK, _LAM,
             Option(
                 "rescale",
                 "learn centres and scales of the columns first (a tenth of the budget); None: not "
-                "where most columns are dummies and noise is high",
-                None,
-                bool,
+                "where most columns are dummies and noise is high", None, bool,
             ),
-            WORKING_RADIUS,
-            _MEAN_CAP,
-            _ITER,
-            BOUNDS_SHARE,
+            WORKING_RADIUS, _MEAN_CAP, _ITER, BOUNDS_SHARE,
         ),
     )
-)
+)  # fmt: skip
 
 register_method(
     Method(
-        name="gptr",
-        verb="dp_glm",
-        proof="models/glm.md",
-        title="Raw draw: output noise with a tested curvature",
-        backend=TESTED,
-        by_rows=True,
-        needs=("delta > 0", "several passes", "ranges"),
-        relations=("replace", "add-remove"),
+        name="gptr", verb="dp_glm", proof="models/glm.md",
+        title="Raw draw: output noise with a tested curvature", backend=TESTED, by_rows=True,
+        needs=("delta > 0", "several passes", "ranges"), relations=("replace", "add-remove"),
         inference="privacy part only",
         reference="Redberg, Zhu, Wang (2023), Generalized PTR, corrected constants",
         options=(
-            _FAMILY,
-            _LINK,
+            _FAMILY, _LINK,
             one_of(
                 "shape",
                 "noise: 'iso' (spherical) or 'hessian' (the paper's sample, for reproduction)",
-                "iso",
-                "hessian",
+                "iso", "hessian",
             ),
-            _LAM,
-            WORKING_RADIUS,
-            _ITER,
+            _LAM, WORKING_RADIUS, _ITER,
         ),
     )
-)
+)  # fmt: skip

@@ -48,7 +48,6 @@ from dpmodels.sums.products import TOP, ExactSum, cross_product, mapped, towards
 from dpmodels.sums.rowmap import UnitScale, column_sums, rescaling, unit_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
     from dpmodels.formula.design import Design
     from dpmodels.notes import Note
@@ -103,8 +102,6 @@ class GlmDetail:
     mu: dict[str, float]  # Step name -> mu of the Gaussian steps
     rescale: bool
     passes: int  # Passes of the minimisation; the other steps need one each
-    # Coefficients of a fit on the public data alone; empty without public data.
-    public_params: tuple[float, ...] = ()
 
 
 def glm_loss(request: Request, design: Design) -> Loss:
@@ -305,7 +302,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     detail = GlmDetail(
         loss, radius, WORKING_REACH * radius, lam, rho, sigma, tol,
         {s.name: s.mechanism.mu for s in steps if isinstance(s.mechanism, Gaussian)},
-        rescale, planned_passes(n, design.p), public_only(request, loss, design.has_intercept),
+        rescale, planned_passes(n, design.p),
     )  # fmt: skip
     return Plan.of(
         request, design, n, steps, notes=(FLOAT_NOTE,), purchase=purchase, detail=detail,
@@ -333,33 +330,6 @@ def _check_ridge(lam: float, sigma: float, most: float, n: int | None, p: int) -
             "coefficients could become so large that their minimum cannot be computed. Leave lam= "
             f"out, or give at least lam={least:.2g}"
         )
-
-
-def public_only(request: Request, loss: Loss, intercept: bool) -> tuple[float, ...]:
-    """Return the coefficients of a (hardly penalised) fit on the public rows alone; free."""
-    Z = getattr(request.public, "rows", None)
-    if Z is None:
-        return ()
-    lo, hi = Z[:-1].min(1), Z[:-1].max(1)
-    half = np.where(hi > lo, (hi - lo) / 2.0, 1.0)
-    scale, shift = 1.0 / half, np.zeros(len(half))
-    if intercept:
-        shift = -(lo + hi) / 2.0 / half
-        scale[0], shift[0] = 1.0, 0.0
-    top = None if loss.one_sided else loss.score
-    ends = np.maximum(np.abs(scale * lo + shift), np.abs(scale * hi + shift))
-    longest = 1.01 * float(np.sqrt(ends @ ends))  # no public row is cut
-    working = WorkingRows(scale, shift, longest, longest, y_max=top)
-
-    def blocks() -> Iterator[Array]:
-        for start in range(0, Z.shape[1], 8192):
-            yield Z[:, start : start + 8192].copy()
-
-    solution = minimise(
-        blocks, working, loss, 1e-3, np.zeros(len(half)), 1e-6, n=Z.shape[1],
-        passes=planned_passes(Z.shape[1], len(half)),
-    )  # fmt: skip
-    return tuple(float(v) for v in back_map(scale, shift, intercept) @ solution.theta)
 
 
 def _advice(detail: GlmDetail, design: Design, n: int | None) -> tuple[str, ...]:
@@ -609,15 +579,10 @@ def estimate(plan: Plan[GlmDetail], release: Release) -> Estimate:
         )
     )
     notes += _empty_note(plan, release, detail)
-    arrays = {}
-    if detail.public_params:
-        arrays["public_params"] = np.array(detail.public_params)
-        listed = ", ".join(f"{k} {v:.4g}" for k, v in zip(names, detail.public_params, strict=True))
-        notes.append(messages.PUBLIC_START(cells=listed))
     return Estimate(
         names, A @ theta, vcov_sampling=sampling, vcov_privacy=privacy,
         stats={"ridge": detail.lam, "score_noise_sd": detail.sigma, "radius": detail.radius},
-        notes=(*plan.reason_notes, *notes), arrays=arrays,
+        notes=(*plan.reason_notes, *notes),
         untested=None if sampling is None else np.ones(len(names), dtype=bool),
     )  # fmt: skip
 

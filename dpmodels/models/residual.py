@@ -275,13 +275,10 @@ MEST = Backend(plan_mest, release, estimate_mest, people=True)
 
 register_method(
     scoring_method(
-        "dp_quantreg",
-        QUANTILE,
-        "Koenker and Bassett (1978)",
-        "models/quantile.md",
+        "dp_quantreg", QUANTILE, "Koenker and Bassett (1978)", "models/quantile.md",
         Option("tau", "quantile, or a list of quantiles", 0.5, object),
     )
-)
+)  # fmt: skip
 
 
 # -- Methods of robust regression on data, as data (on a noised table: ``models/noised``).
@@ -289,13 +286,10 @@ register_method(
 
 register_method(
     scoring_method(
-        "dp_mest",
-        MEST,
-        "Huber (1964); Newey and Powell (1987)",
-        "models/robust.md",
+        "dp_mest", MEST, "Huber (1964); Newey and Powell (1987)", "models/robust.md",
         Option("loss", "name, or dp.IndexLoss(of_residual=True)", None, object),
         positive("k", "corner of the Huber loss, in units of the scale; None: 1.345"),
         positive("scale", "scale of the Huber loss, in units of the response; None: released"),
         Option("tau", "expectile, or quantile", 0.5, float, lower=0.0, upper=1.0),
     )
-)
+)  # fmt: skip

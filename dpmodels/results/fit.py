@@ -497,6 +497,8 @@ class Fit(Written, Held, MaketablesPlugin):
     kind = also(lambda fit: verb_of(fit._record.call.verb))
     # The released arrays beside the estimates; read-only.
     arrays = also(lambda fit: dict(fit._record.estimate.arrays))
+    # Public fit (``public=``) and private fit, a DataFrame, or None without public rows.
+    public = also(lambda fit: inference.public_and_private(fit._record.estimate))
     # The noised table the fit was made from (``method="drcl"`` and its kin), else None. Left out of
     # the fit's pickle and JSON; keep it with ``fit.release.save(path)``.
     release = also(lambda fit: fit._record.table)

@@ -104,6 +104,17 @@ def standard_errors(est: Estimate, kind: str = "total") -> Array:
     return np.sqrt(np.where(variance >= 0, variance, np.nan))
 
 
+def public_and_private(est: Estimate) -> pd.DataFrame | None:
+    """Return the public and the private fit of a call as columns, or None without public rows."""
+    import pandas as pd
+
+    public, se = (est.arrays.get(f"public_{name}") for name in ("params", "bse"))
+    if public is None:
+        return None
+    columns = {"public": public, "public_se": se, "private": est.params}
+    return pd.DataFrame({**columns, "private_se": standard_errors(est)}, index=list(est.names))
+
+
 def interval_errors(est: Estimate) -> Array:
     """Return (p,) half widths of 95 % intervals over 1.96: total errors with the bias allowance.
 

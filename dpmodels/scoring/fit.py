@@ -49,13 +49,7 @@ from dpmodels.scoring.notes import (
 )
 from dpmodels.scoring.program import fit_rows
 from dpmodels.scoring.rows import ROWS
-from dpmodels.scoring.run import (
-    Fitting,
-    ModelSpec,
-    ScoredDetail,
-    ScoringEngine,
-    ScoringRelease,
-)
+from dpmodels.scoring.run import Fitting, ModelSpec, ScoredDetail, ScoringEngine, ScoringRelease
 from dpmodels.scoring.usable import Look
 
 if TYPE_CHECKING:
@@ -77,8 +71,10 @@ def plan_fit(
         raise RequestError(
             "vcov='iid' assumes independent rows, and those of a person are not: leave vcov= out"
         )
-    if not model.meat and request.sample is not None and request.sample.needed:
+    if not model.meat and getattr(request.sample, "needed", False):
         raise RequestError("vcov='iid' assumes independent rows, and those of a cluster are not")
+    if hasattr(request.public, "start"):
+        model = request.public.start.opens(model)
     engine: ScoringEngine = ROWS
     if of_units or request.unit is not None:
         from dpmodels.scoring.units import UNITS
@@ -112,7 +108,8 @@ def plan_fit(
     printed = {} if look is None else {USABLE_ROWS: look.share}
     printed |= {scale.label: scale.share * paid.rest for scale in scales}
     for name, share in zip(engine.names(len(shares)), shares, strict=True):
-        printed[name] = share * (left - math.fsum(closes.values()))
+        if share:  # nothing is released of what is public
+            printed[name] = share * (left - math.fsum(closes.values()))
     numbers, expected = engine.shown(detail, scoring)
     verdict, sentence = forecast.of(noise)
     return paid.plan(

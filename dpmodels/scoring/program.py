@@ -151,8 +151,9 @@ def start_of(to: RowsPlan, coordinates: Coordinates, rows: Design) -> Asking:
     rare = scores[0].can_be_rare
     places = public_rows(rows, coordinates.ends) if rare or to.more else None
     seen = None if places is None else places.in_coordinates(coordinates, start.M)
-    states = [score.start(start) for score in scores]
-    if rare and seen is not None:
+    public = getattr(start, "fits", ())
+    states = [fit.state for fit in public] or [score.start(start) for score in scores]
+    if rare and seen is not None and not public:
         states = [within_reach(state, seen) for state in states]
     return [
         Fitting(chain, score, state, values, seen, counted=many / guess)

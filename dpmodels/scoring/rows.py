@@ -148,6 +148,8 @@ def _scales(
     released if the model brings its own coordinates (from public rows), nor with ``split=``. Those
     of the response are released for models of a residual.
     """
+    if model.from_public:
+        return ()
     place = design.auxiliary_place("weights")
     top = None if place is None else design.z[place].interval
     weights = () if place is None or top is None else (WeightPlan(place, top[1], mu),)
@@ -200,6 +202,7 @@ class RowEngine(ScoringEngine):
         p, pass_shares = design.p, model.chains[0].score.pass_shares
         chosen = request.shares_of(self.names(len(pass_shares.passes)))
         shares = passes_of(pass_shares, mu, rows, p) if chosen is None else tuple(chosen.values())
+        shares = model.from_public or shares
         x = noise_ratio(mu, p, rows)
         # In a table sorted by a private column one replaced row can move others into another block
         # of rows, and a pass may read only some blocks.
@@ -213,16 +216,19 @@ class RowEngine(ScoringEngine):
     def plan(self, detail: ScoredDetail, rank: int, relation: str, _: Design) -> RowsPlan:
         """Return the plan of the passes for a design of this rank."""
         model, weighted = detail.model, detail.design.auxiliary_place("weights") is not None
-        pass_shares = replace(model.chains[0].score.pass_shares, passes=detail.shares)
-        return plan_scoring(
+        usual = model.chains[0].score.pass_shares
+        pass_shares = replace(usual, passes=detail.shares)
+        plan = plan_scoring(
             pass_shares, detail.mu, detail.rows, rank, relation, chains=detail.chains,
             meat=model.meat, pilot=detail.pilot, radius=model.radius or start_radius(detail, rank),
             weighted=weighted,
             of_weights=weighted or bool(detail.design.scaled), closing=model.closing,
-            reserve=detail.whole and not detail.chains[0].raw
-            and (detail.design.p >= rules.COLUMNS or not detail.chains[0].score.averages),
+            reserve=bool(model.from_public) or (detail.whole and not detail.chains[0].raw
+            and (detail.design.p >= rules.COLUMNS or not detail.chains[0].score.averages)),
             opening=model.opening,
         )  # fmt: skip
+        public: Any = model.opening if model.from_public else None
+        return plan if public is None else public.planned(plan, usual.passes)
 
     def followed(self, detail: ScoredDetail, scoring: RowsPlan, usable: float) -> RowsPlan:
         """Return the plan with clips and radii for the released part of the rows that is usable.

@@ -52,6 +52,8 @@ class ClipPolicy:
     # Passes that release scores cut at C and at 2 C (theory 2.8). Early passes of least squares do
     # not decide where it ends.
     two_clips: Literal["all", "last", "none"] = "all"
+    # Early steps lose all that noise explains: they start at the fit of public rows.
+    cautious: bool = False
 
 
 #: Clip policy for bounded scores (quantiles, Huber) with few columns. [A 19]

@@ -244,7 +244,8 @@ class ModelSpec:
     # whitened by the second moments. 0: no errors are expected before the fit.
     guess: float = 0.5
     closing: Closing | None = None  # Release after the passes
-    opening: Opening | None = None  # Start of a fit of rows, or None for that of the joint ball
+    opening: Opening | None = None  # Another start of a fit, or None for the released one
+    from_public: tuple[float, ...] = ()  # Shares of start and passes after public rows, or empty
 
     @property
     def failure(self) -> float:
@@ -259,7 +260,7 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class Opening(ABC):
-    """Start of a fit of rows by another method, in place of rows in one ball.
+    """Start of a fit by another method, in place of the released one.
 
     The passes continue from it, so estimate and errors are those of the last pass for any start.
     """
@@ -367,7 +368,7 @@ class ScoredDetail:
         the model's guess.
         """
         design, model = self.design, self.model
-        if design.unknown or model.coordinates is not None or not model.guess:
+        if design.unknown or not (model.guess and (model.coordinates is None or model.from_public)):
             return {}
         coordinates = self.coordinates(design)
         W0, (A, _) = coordinates.W0, coordinates.back()

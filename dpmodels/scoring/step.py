@@ -197,7 +197,7 @@ def _step_factor(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
     A last step loses at most half of that part. If events are rare an early step loses all of it,
     as two steps by noise lead far away. ``sd``: noise sd of ``H d``.
     """
-    if not (plan.last or plan.uncut or plan.rare):
+    if not (plan.last or plan.uncut or plan.rare or plan.policy.cautious):
         return 1.0
     inverse = np.linalg.inv(H)
     by_noise = sd * sd * float(np.sum(inverse * inverse)) / max(float(d @ d), 1e-300)

@@ -18,12 +18,7 @@ from dpmodels.proof.sets import ConvexHull, OneHot
 from dpmodels.proof.statistics import Stack, Sum
 from dpmodels.scoring import rules
 from dpmodels.scoring.clip import clear_bins, mean_square, without_rounding
-from dpmodels.scoring.coordinates import (
-    Coordinates,
-    constant_columns,
-    narrowed,
-    unweighted,
-)
+from dpmodels.scoring.coordinates import Coordinates, constant_columns, narrowed, unweighted
 from dpmodels.scoring.pass_plan import count_of
 from dpmodels.scoring.scales import columns_of_numbers, scale_of, sd_of_box, shares_of_tree
 from dpmodels.scoring.unit_passes import Local, PlacesJob, ScalesJob

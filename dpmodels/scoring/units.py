@@ -26,19 +26,9 @@ from dpmodels.scoring import rules
 from dpmodels.scoring.clip import Lengths, chosen_clip, first_clip
 from dpmodels.scoring.clusters import PersonScores
 from dpmodels.scoring.coordinates import Coordinates, in_order
-from dpmodels.scoring.expected import (
-    Expectation,
-    ScoreLengths,
-    by_noisy_information,
-    of_units,
-)
+from dpmodels.scoring.expected import Expectation, ScoreLengths, by_noisy_information, of_units
 from dpmodels.scoring.intervals import infer_units
-from dpmodels.scoring.models import (
-    Beginning,
-    Model,
-    State,
-    roots,
-)
+from dpmodels.scoring.models import Beginning, Model, State, roots
 from dpmodels.scoring.pass_plan import (
     Noise,
     PassPlan,
@@ -191,6 +181,7 @@ class UnitsPlan(ScoringPlan):
     shares: tuple[float, ...]  # Shares of centres, scales and passes, after the prelude
     asked: tuple[Number, ...] = ()  # Variables whose distributions are released
     scaled: bool = False  # Whether some are predictors, whose scales are released too
+    opening: Any = None  # Start at public rows, with their coordinates and scales
 
     @property
     def prelude(self) -> tuple[LedgerStep, ...]:
@@ -279,7 +270,8 @@ class UnitsPlan(ScoringPlan):
         """Steps before the fit closes."""
         out: list[tuple[str, float]] = []
         for chain in self.chains:
-            out.append((chain.step(SCALES), self.part(self.shares[1])))
+            if self.shares[1]:
+                out.append((chain.step(SCALES), self.part(self.shares[1])))
             for k, share in enumerate(self.passes, 1):
                 mu, label = self.part(share), chain.step(k)
                 last = k == self.many
@@ -387,6 +379,7 @@ class UnitEngine(ScoringEngine):
         chosen = request.shares_of(self.names(len(first.shares)))
         pilot = Pilot(pilot_share(noise_ratio(mu, first.dimension(design.p), rows), rows))
         shares = first.shares if chosen is None else tuple(chosen.values())
+        shares = (0.0, *model.from_public) if model.from_public else shares
         return Schedule(chains, mu, shares, pilot)
 
     def plan(self, detail: ScoredDetail, rank: int, relation: str, design: Design) -> UnitsPlan:
@@ -397,11 +390,11 @@ class UnitEngine(ScoringEngine):
             # a design whose ranges will be estimated is planned as if it had them
             ranged = design.with_bounds(dict.fromkeys(design.unknown, (0.0, 1.0)))
             located = numbers(ranged, response=first.cells)
-        located += weight_number(design)
+        located += () if detail.model.from_public else weight_number(design)
         return UnitsPlan(
             first.dimension(rank), detail.rows, detail.mu, relation, detail.pilot, detail.chains,
             detail.model.closing, detail.people, detail.shares, located,
-            any(number.place < design.p for number in located),
+            any(number.place < design.p for number in located), detail.model.opening,
         )  # fmt: skip
 
     def shown(
@@ -437,7 +430,7 @@ class UnitEngine(ScoringEngine):
     ) -> tuple[Coordinates, tuple[Spread, ...]]:
         """Return coordinates for narrower ranges about the released centres, and these centres."""
         if not scoring.asked:
-            return in_order(coordinates), ()
+            return coordinates if scoring.opening else in_order(coordinates), ()
         pilot, root = scoring.pilot, None
         if design.scaled and not design.bought:
             root = coordinates.unit.one
@@ -460,6 +453,8 @@ class UnitEngine(ScoringEngine):
     ) -> Fitting:  # fmt: skip
         """Begin one model, and release the scales of its information."""
         pilot, r = plan.pilot, plan.p
+        if plan.opening is not None:
+            return plan.opening.begin_units(plan, chain, coordinates, design, ask)
         initialised = chain.score.begin(coordinates, spreads, design, ask, plan.mu)
         first = replace(initialised.state, W=np.eye(r))
         guess = float(pilot.early(plan.n)) * plan.usable

@@ -15,6 +15,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpmodels.audit import replay
@@ -66,6 +67,13 @@ LOOSE = {
 }
 PUBLIC = {"moments": np.diag([1.0, 0.3, 0.6, 0.4]), "m": 50}
 PUBLIC2 = {"moments": np.diag([0.3, 0.6, 1.0]), "m": 50}
+#: Public rows of another population than any table here: at one end of each range.
+PUBLIC_ROWS = pd.DataFrame({
+    "a": np.linspace(-1, -0.5, 40), "b": np.tile([-2.0, -1.9, 0.0, 0.9], 10),
+    "y": np.tile(["no", "yes", "yes", "no", "yes"], 8),
+})  # fmt: skip
+
+PUBLIC_ORDERED = PUBLIC_ROWS.assign(o=np.tile(["l", "m", "h", "m"], 10))
 
 OPTIMUM = ("inexactness of the optimum",)  # bounds the optimum's own error, not neighbours: below
 EVENT_BOUGHT = Schema(a=Real(), b=Real(-2, 1), y=Levels(["no", "yes"]))
@@ -385,6 +393,9 @@ CASES = [
     Case("dp_test", "score", "~ k + k2", TWO_CLASSES),
     Case("dp_test", "score", "~ a + b"),
     Case("dp_test", "subsample", "~ a", test=SOME_TEST, parts=3, a0=0.4),
+    # passes that start at public rows, of people's engine too, and a reserve that pays for more
+    *both_guessed("dp_glm", "scoring", schema=EVENT, public=PUBLIC_ROWS, pairs=30),
+    Case("dp_polr", "scoring", "o ~ a + b", ORDERED, public=PUBLIC_ORDERED, pairs=30),
 ]
 
 

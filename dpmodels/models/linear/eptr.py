@@ -569,16 +569,10 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
 
 register_method(
     Method(
-        name="eptr",
-        verb="dp_ols",
-        proof="models/linear/eptr.md",
-        foretells=True,
-        title="ePTR least squares",
-        backend=Backend(plan, release, estimate),
+        name="eptr", verb="dp_ols", proof="models/linear/eptr.md", foretells=True,
+        title="ePTR least squares", backend=Backend(plan, release, estimate),
         endings=(Ending(EPTR_SCORED, why_not, "ePTR alone"),),
-        needs=("delta > 0", "several passes"),
-        inference="yes",
-        accepts=("weights",),
+        needs=("delta > 0", "several passes"), inference="yes", accepts=("weights",),
         reference=(
             "Shen, Tong, Wang: Efficient Propose-Test-Release for Optimal Differentially "
             "Private Estimation"
@@ -588,34 +582,27 @@ register_method(
                 "c0", "smallest eigenvalue per row to be tested for; 'auto' releases a lower bound"
             ),
             one_of(
-                "variant",
-                "'paper' runs the published constants (needs Rx, Rtheta, c0)",
-                "default",
+                "variant", "'paper' runs the published constants (needs Rx, Rtheta, c0)", "default",
                 "paper",
             ),
             Option("whiten", "precondition the design by a private second moment", None, bool),
             one_of(
                 "clip",
                 "bound rows by scaling x and y together ('scale', default) or x only ('project')",
-                "scale",
-                "project",
-                default=None,
+                "scale", "project", default=None,
             ),
             positive("Rx", "bound on the row norm in the design's own units"),
             positive("Ry", "bound on |response|, with Rx"),
             positive("Rtheta", "public bound on the coefficient norm"),
             one_of(
-                "on_fail",
-                "'no-reply', or 'ridge' to answer always with a shrunk estimate",
-                "no-reply",
-                "ridge",
+                "on_fail", "'no-reply', or 'ridge' to answer always with a shrunk estimate",
+                "no-reply", "ridge",
             ),
             one_of(
                 "coin", "'logistic', or the 'sharp' integer coin (fixed c0)", "logistic", "sharp"
             ),
-            share("test_share", "share of eps for the test (fixed c0)", 0.25),
-            *OPENED_OPTIONS,
+            share("test_share", "share of eps for the test (fixed c0)", 0.25), *OPENED_OPTIONS,
             BOUNDS_SHARE,
         ),
     )
-)
+)  # fmt: skip

@@ -617,11 +617,9 @@ PMT_SCORED = Backend(
 
 
 _INFERENCE_METHOD = one_of(
-    "inference_method",
-    "'delta' method, or parametric 'bootstrap' from released numbers",
-    "delta",
+    "inference_method", "'delta' method, or parametric 'bootstrap' from released numbers", "delta",
     "bootstrap",
-)
+)  # fmt: skip
 
 
 _ROW_NORM = positive(
@@ -634,32 +632,22 @@ _ROW_RADIUS = positive("radius", "radius of the rows of the last stage; None: by
 _RIDGE = one_of(
     "ridge",
     "'floor': only where noise dominates; 'stein': by Stein's estimate of the loss; 'none'",
-    "floor",
-    "stein",
-    "none",
-)
+    "floor", "stein", "none",
+)  # fmt: skip
 
 _RANGES = Option(
     "ranges",
     "accepted, without effect on a fit by scores: centre and scale of every number are always "
-    "released first",
-    "declared",
-    str,
-    choices=("declared", "uncertain"),
-)
+    "released first", "declared", str, choices=("declared", "uncertain"),
+)  # fmt: skip
 
 
 register_method(
     Method(
-        name="ssp",
-        verb="dp_ols",
-        proof="models/linear/theory.md",
-        foretells=True,
-        title="least squares from noisy moments",
-        backend=MOMENTS_BACKEND,
+        name="ssp", verb="dp_ols", proof="models/linear/theory.md", foretells=True,
+        title="least squares from noisy moments", backend=MOMENTS_BACKEND,
         endings=(Ending(scored.SCORED_BACKEND, scored.why_not, "moments only"),),
-        needs=("ranges", "two passes"),
-        relations=("replace", "add-remove"),
+        needs=("ranges", "two passes"), relations=("replace", "add-remove"),
         accepts=("weights", "design"),
         reference=(
             "Vu and Slavkovic 2009; Dwork, Talwar, Thakurta and Zhang 2014; two stages: "
@@ -670,56 +658,32 @@ register_method(
             one_of(
                 "query",
                 "first release: rows in a 'ball', or separate bounds on x and y ('bounded')",
-                "ball",
-                "bounded",
+                "ball", "bounded",
             ),
-            _RIDGE,
-            replace(PHI, default=0.5),
-            _ROW_RADIUS,
-            _ROW_NORM,
-            _INFERENCE_METHOD,
-            scored.VCOV,
-            scored.SCORING,
-            _RANGES,
-            BOUNDS_SHARE,
-            GUESS,
-            ORDER_OPTION,
-            PERSON_WEIGHTS,
+            _RIDGE, replace(PHI, default=0.5), _ROW_RADIUS, _ROW_NORM, _INFERENCE_METHOD,
+            scored.VCOV, scored.SCORING, _RANGES, BOUNDS_SHARE, GUESS, ORDER_OPTION, PERSON_WEIGHTS,
             STOP,
         ),
     )
-)
+)  # fmt: skip
 
 
 _PUBLIC_OPTIONS = (
     STAGES,
     one_of(
-        "whitening",
-        "'joint' with the response, or x and y 'separate' as published",
-        "joint",
+        "whitening", "'joint' with the response, or x and y 'separate' as published", "joint",
         "separate",
     ),
-    SHRINK,
-    Option("combine", "combine with the public-only fit by precision", False, bool),
-    _RIDGE,
-    PHI,
-    PUBLIC_RADIUS,
-    _INFERENCE_METHOD,
-    scored.VCOV,
-    scored.SCORING,
-    GUESS,
-)
+    SHRINK, Option("combine", "combine with the public-only fit by precision", False, bool), _RIDGE,
+    PHI, PUBLIC_RADIUS, _INFERENCE_METHOD, scored.VCOV, scored.SCORING, GUESS,
+)  # fmt: skip
 
 register_method(
     Method(
-        name="pmt",
-        verb="dp_ols",
-        proof="models/linear/theory.md",
-        title="least squares whitened by public moments",
-        backend=PMT_BACKEND,
+        name="pmt", verb="dp_ols", proof="models/linear/theory.md",
+        title="least squares whitened by public moments", backend=PMT_BACKEND,
         endings=(Ending(PMT_SCORED, scored.why_not, "moments only"),),
-        needs=("public data", "two passes"),
-        relations=("replace", "add-remove"),
+        needs=("public data", "two passes"), relations=("replace", "add-remove"),
         accepts=("weights", "public", "design"),
         reference=(
             f"after '{PMT_PAPER}'; joint whitening, radii and stages: "
@@ -727,4 +691,4 @@ register_method(
         ),
         options=(*_PUBLIC_OPTIONS, PERSON_WEIGHTS),
     )
-)
+)  # fmt: skip

@@ -558,11 +558,8 @@ _method = functools.partial(
 
 register_method(
     _method(
-        name="table",
-        verb="dp_survfit",
-        title="Kaplan-Meier of a table of follow-up",
-        backend=SURVFIT,
-        privacy_se="public",
+        name="table", verb="dp_survfit", title="Kaplan-Meier of a table of follow-up",
+        backend=SURVFIT, privacy_se="public",
         reference="Kaplan and Meier (1958); Greenwood (1926); Gaussian mechanism on counts",
         options=(
             *_CURVE_OPTIONS,
@@ -575,27 +572,21 @@ register_method(
 )  # fmt: skip
 register_method(
     _method(
-        name="logrank",
-        verb="dp_survdiff",
-        title="Log-rank test of a table of follow-up",
-        backend=SURVDIFF,
-        privacy_se="public",
+        name="logrank", verb="dp_survdiff", title="Log-rank test of a table of follow-up",
+        backend=SURVDIFF, privacy_se="public",
         reference="Mantel (1966); Peto and Peto (1972); Gaussian mechanism on counts",
         options=_CURVE_OPTIONS,
     )
-)
+)  # fmt: skip
 register_method(
     _method(
-        name="scoring",
-        verb="dp_coxph",
-        title="proportional hazards, private",
-        backend=COX_BACKEND,
+        name="scoring", verb="dp_coxph", title="proportional hazards, private", backend=COX_BACKEND,
         needs=("delta > 0", "several passes"),
         reference="Cox (1972); Holford (1980); theory note survival/theory.md",
         options=(
             *_time_options(str(TIME_CELLS)), BOUNDS_SHARE, STOP,
             Option("concordance", "release Harrell's C too, with .05 of mu^2", False, bool),
         ),
-        foretells=True,
+        foretells=True, accepts=("public",),
     )
-)
+)  # fmt: skip

@@ -34,7 +34,7 @@ def test_codes_are_unique_and_short_forms_are_short():
 
 
 #: Short forms that hold the finding, its meaning and the cause already.
-COMPLETE = {"fit.warning", "pmt.public_fit", "objpert.public_fit", "pmt.nothing_combined", "surv.recurrent"}
+COMPLETE = {"fit.warning", "pmt.public_fit", "public.fit", "pmt.nothing_combined", "surv.recurrent"}
 
 
 def test_a_caution_says_what_it_means_or_what_helps():
