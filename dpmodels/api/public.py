@@ -17,7 +17,7 @@ from dpmodels.proof.prove import sensitivity
 from dpmodels.quiet import one_thread
 from dpmodels.records import OPEN_ENDS
 from dpmodels.registry import resolve
-from dpmodels.scoring.models import LeastSquares, Quantile
+from dpmodels.scoring.models import LeastSquares
 from dpmodels.scoring.pass_plan import Pilot
 from dpmodels.sums.ask import ALL, Noisy, Query, Read
 
@@ -114,7 +114,7 @@ def check_settled(fits: Any, estimate: Estimate, design: Design) -> None:
     ends = estimate.arrays.get(OPEN_ENDS, np.zeros(design.p))
     bad = any(end and c.kind == "numeric" for c, end in zip(design.columns, ends, strict=False))
     for fit in fits:
-        falls = not isinstance(fit.score, Quantile) and np.mean(fit.last.axes[0]) < SETTLED
+        falls = not getattr(fit.score, "of_residual", False) and np.mean(fit.last.axes[0]) < SETTLED
         bad |= bool(falls) or fit.state.phi < LEAST_SCALE
     if bad or not np.isfinite(estimate.params).all():
         raise ArithmeticError
