@@ -38,7 +38,7 @@ def p_values(of_fit, of_check, gamma=0.0, runs=RUNS):
         for seed in range(runs):
             table = cohort(seed, gamma)
             fit = dp.dp_coxph(
-                "Surv(time, dead) ~ x + w", table, eps=of_fit, delta=1e-6, bounds=BOUNDS, seed=seed
+                "Surv(time, dead == 1) ~ x + w", table, eps=of_fit, delta=1e-6, bounds=BOUNDS, seed=seed
             )
             check = fit.cox_zph(table, eps=of_check, delta=1e-6, seed=seed + 10_000)
             out.append(check.tests["p_value"].to_numpy())

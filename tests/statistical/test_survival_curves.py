@@ -42,8 +42,8 @@ def curves(eps):
         warnings.simplefilter("ignore")
         for seed in range(RUNS):
             time, event = cohort(rng)
-            fit = dp.dp_survfit("Surv(t, d) ~ 1", {"t": time, "d": event}, eps=eps, delta=1e-6,
-                                bounds={"t": (0, END)}, seed=seed)  # fmt: skip
+            fit = dp.dp_survfit("Surv(t, d == 1) ~ 1", {"t": time, "d": event}, eps=eps, delta=1e-6,
+                                bounds={"t": (0, END)}, breaks=len(EDGES), seed=seed)  # fmt: skip
             found = fit.tidy()
             low, high = found["conf_low"].to_numpy(), found["conf_high"].to_numpy()
             covers.append((low <= truth) & (truth <= high))
@@ -74,7 +74,7 @@ def test_the_log_rank_test_keeps_its_level(eps):
         for seed in range(2000):
             time, event = cohort(rng)
             fit = dp.dp_survdiff(
-                "Surv(t, d) ~ g", {"t": time, "d": event, "g": rng.integers(0, 2, N)}, eps=eps,
+                "Surv(t, d == 1) ~ g", {"t": time, "d": event, "g": rng.integers(0, 2, N)}, eps=eps,
                 delta=1e-6, schema={"g": dp.Levels([0, 1])}, bounds={"t": (0, END)}, seed=seed,
             )  # fmt: skip
             rejected += fit.pvalue < 0.05
