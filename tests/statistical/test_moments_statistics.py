@@ -147,7 +147,7 @@ def test_coverage_where_noise_dominates_a_direction(quiet):
         known = ~np.isnan(ci[:, 0])
         hits.extend(inside[known])
         given.append(known)
-        assert fit.bse["g[T.z]"] > 20  # 52 to 130 here, where an effect is about 1
+        assert fit.bse["g[T.z]"] > 10  # where an effect is about 1
         assert any("too noisy" in note and "g[T.z]" in note for note in fit.notes)
     given = np.mean(given, axis=0)
     assert given[[0, 1, 3]].min() > 0.95
