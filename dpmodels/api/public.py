@@ -62,7 +62,7 @@ class Exact:
 
 def fitted(source: Any, m: int, request: Request, design: Design) -> PublicRows:
     """Return the fit of the public rows of a source, or refuse them: nothing was charged yet."""
-    verb, unit, backend, out = request.verb, request.unit, None, None
+    verb, unit, out = request.verb, request.unit, None
     if design.unknown or request.split is not None:
         why = "split= names releases that public rows replace: leave it out"
         if name := next(iter(design.unknown), ""):

@@ -4,26 +4,17 @@ Fixed seeds. With R fits a coverage of .95 falls below .95 - 4 sd with probabili
 each of the numbers that are compared.
 """
 
-import warnings
 
 import numpy as np
 import pytest
 
 from benchmarks.people import cover
-from dpmodels.errors import DPModelsWarning
 
-pytestmark = [pytest.mark.slow, pytest.mark.statistical]
+pytestmark = [pytest.mark.slow, pytest.mark.statistical, pytest.mark.usefixtures("quiet")]
 
 
 def least(R):
     return 0.95 - 4.0 * np.sqrt(0.95 * 0.05 / R)
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DPModelsWarning)
-        yield
 
 
 @pytest.mark.parametrize(

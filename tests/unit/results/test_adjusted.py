@@ -14,6 +14,7 @@ from dpmodels.errors import DPModelsError, NotPrivateWarning, NotReleasedError, 
 from dpmodels.results.adjusted import between
 from dpmodels.results.kinds import cumulated
 
+pytestmark = pytest.mark.usefixtures("quiet")
 N = 12_000
 SCHEMA = {
     "t": dp.Real(0, 12), "dead": dp.Binary(), "arm": dp.Levels(["u", "v"]), "sex": dp.Binary(),
@@ -21,13 +22,6 @@ SCHEMA = {
 }  # fmt: skip
 CALL = {"schema": SCHEMA, "eps": 2.0, "delta": 1e-6, "seed": 1}
 AT = [3.0, 6.0, 11.5]
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dp.errors.DPModelsWarning)
-        yield
 
 
 @pytest.fixture(scope="module")

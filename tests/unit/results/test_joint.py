@@ -13,23 +13,9 @@ import dpmodels as dp
 from dpmodels.errors import DPModelsWarning, RequestError
 from dpmodels.records import Estimate
 from dpmodels.results import inference, joint
+from tests.unit.results.test_kinds import CALL, table
 
 pytestmark = pytest.mark.usefixtures("quiet", "wide_pages")
-SCHEMA = dp.Schema(
-    x=dp.Real(-1, 1), z=dp.Real(0, 2), y=dp.Real(-4, 6), g=dp.Levels(["a", "b", "c"]),
-    e=dp.Binary(),
-)  # fmt: skip
-CALL = {"eps": 2.0, "delta": 1e-6, "schema": SCHEMA, "seed": 1}
-
-
-def table(n=3000, seed=0):
-    rng = np.random.default_rng(seed)
-    d = pd.DataFrame({
-        "x": rng.uniform(-1, 1, n), "z": rng.uniform(0, 2, n), "g": rng.choice(list("abc"), n),
-    })  # fmt: skip
-    d["y"] = 1 + d["x"] + 0.5 * (d["g"] == "b") + rng.normal(0, 0.5, n)
-    d["e"] = (rng.uniform(size=n) < 1 / (1 + np.exp(1 - d["x"]))).astype(int)
-    return d
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from dpmodels.models.survival.curve import covariance_of
 from dpmodels.models.survival.incidence import incidences as curves
 from dpmodels.models.survival.table import CellNoise, Layout
 
+pytestmark = pytest.mark.usefixtures("quiet")
 N, END = 3000, 12
 SCHEMA = {
     "time": dp.Count(END), "cause": dp.Levels([0, 1, 2]), "arm": dp.Levels(["a", "b"]),
@@ -25,13 +25,6 @@ SCHEMA = {
 CALL = {"schema": SCHEMA, "eps": 1.0, "delta": 1e-6, "seed": 3}
 #: With no noise in the errors either.
 EXACT = {**CALL, "eps": 1e6, "delta": 0.5}
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dp.errors.DPModelsWarning)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -12,17 +12,11 @@ import pytest
 import dpmodels as dp
 from dpmodels.errors import DPModelsError, FormulaError, RequestError
 
+pytestmark = pytest.mark.usefixtures("quiet")
 N = 4000
 SCHEMA = {"arm": dp.Levels(["a", "b"]), "site": dp.Levels([1, 2]), "time": dp.Real(0, 12),
           "dead": dp.Binary()}  # fmt: skip
 CALL = {"schema": SCHEMA, "eps": 1.0, "delta": 1e-6, "seed": 3}
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dp.errors.DPModelsWarning)
-        yield
 
 
 @pytest.fixture(scope="module")
