@@ -47,18 +47,12 @@ GROUPS = (
     (
         "Passes",
         "What one unit adds to a sum: an element of the set that the query names.",
-        "scoring/clusters.py "
-        "models/weights.py models/table/weighted.py "
-        "scoring/unit_passes.py scoring/unit_scales.py scoring/units.py "
-        "models/survival/hazard.py models/choice.py models/panel.py "
         "models/bayes.py models/components.py "
         "models/objpert.py models/holdout.py "
         "models/kernel.py models/linear/compared.py models/linear/opening.py "
-        "models/linear/inference.py models/survival/table.py "
-        "models/survival/cox.py models/survival/zph.py "
-        "models/table/quantiles.py "
+        "models/linear/inference.py "
         "models/table/nulls.py ranges.py levels.py "
-        "models/table/weighted_quantiles.py models/treatment/rows.py models/treatment/ate.py",
+        "models/treatment/rows.py models/treatment/ate.py",
     ),
     (
         "Proofs of their own",

@@ -18,16 +18,14 @@ import pandas as pd
 from common import RESULTS, data_folder, one_core, write
 
 import dpmodels as dp
+from dpmodels.core.grids import levels_for, penalties, tree_counts
 from dpmodels.models.table.quantiles import (
     MOST_POINTS,
     Tree,
+    counts_on,
     fraction,
     grid_of,
-    histograms,
     isotonic,
-    levels_for,
-    penalties,
-    tree_counts,
 )
 from dpmodels.privacy.mechanisms import mu_gdp
 
@@ -56,7 +54,7 @@ def exponential(values, span, q, eps, rng):
     """Return RUNS draws of the exponential mechanism of dp_quantile (floats: for speed)."""
     grid = grid_of(span, MOST_POINTS)
     exact = fraction(q)
-    d = penalties(histograms([values[None]], {0: grid}, {})[0], exact)[0] / exact.denominator
+    d = penalties(counts_on(None, {0: grid}, 0).over([values[None]]).arrays[0], exact)[0] / exact.denominator
     p = np.exp(-eps * (d - d.min()) / 2)
     return grid[rng.choice(len(grid), RUNS, p=p / p.sum())]
 
@@ -64,7 +62,7 @@ def exponential(values, span, q, eps, rng):
 def tree(values, span, q, eps, rng, leaves, runs):
     """Return quantiles of noisy trees."""
     grid = grid_of(span, leaves)
-    counts = tree_counts(histograms([values[None]], {0: grid}, {})[0][0], 0)
+    counts = tree_counts(counts_on(None, {0: grid}, 0).over([values[None]]).arrays[0][0], 0)
     levels = levels_for(len(grid))
     sd = math.sqrt(2 * levels) / mu_gdp(eps, DELTA)
     fitted = Tree(levels, sd * sd)

@@ -1,12 +1,15 @@
 """One scoring pass over blocks made in a test: its formula, its set, and the exact sums."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
+from dpmodels.core.own import OwnRows
 from dpmodels.core.parallel import Parallel, ParallelByCell
 from dpmodels.core.rows import CellRows, Rows
 from dpmodels.core.sets import Reading
+from dpmodels.core.units import rows_of
 from dpmodels.scoring.passes import affine_of, row_of
 
 
@@ -15,10 +18,29 @@ def added(release, blocks):
     return Reading(release.of, (release.formula,), (release.into,)).over(blocks).arrays[0]
 
 
+def sums_of(into, formula, blocks, coins=None):
+    """Return the exact sums of a set over blocks."""
+    return Reading(None, (formula,), (into,)).over(blocks, coins).arrays[0]
+
+
+def expanded(formula, block):
+    """Return what a formula gives for the rows of units, as arrays.
+
+    ``score`` (r, m); ``information`` (r, l), the rows v of a unit one after the other; ``counts``,
+    how many of these a unit has; ``whole``, by unit.
+    """
+    own = OwnRows(block.counts)
+    with np.errstate(all="ignore"):
+        found = formula(Rows(block.rows), own)
+        v, counts = rows_of(found, own)
+        whole = None if found.whole is None else found.whole.numbers[0][block.starts]
+    return SimpleNamespace(
+        score=found.score.numbers, information=v, counts=counts, whole=whole, scores=block.counts
+    )
+
+
 def asked(program):
     """Return the releases that a program asks for, answered by zeros."""
-    from types import SimpleNamespace
-
     out = []
     try:
         release = next(program)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.core.rows import Rows
-from dpmodels.core.sets import Reading
+from dpmodels.core.sets import Formula, Reading
 from dpmodels.sums.ask import ALL, Query, Read
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ class Release:
 
     name: str  # Name of its step; a set of several parts puts words before it
     into: Any  # Set (:class:`dpmodels.core.sets.Set`)
-    formula: Callable[[Rows], Any]
+    formula: Formula
     of: Design  # Columns that the formula sees
     read: Read = ALL
     # Planned step that pays for this release, and the steps that it starts; empty if planned.

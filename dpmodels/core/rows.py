@@ -25,7 +25,10 @@ from dpmodels.sums.rowmap import images_of
 if TYPE_CHECKING:
     from dpmodels.formula.design import Grid
 
-__all__ = ["CellRows", "Rows", "clip", "complete", "entry", "length", "linear", "stack", "where"]
+__all__ = [
+    "CellRows", "Rows", "clip", "column_at", "complete", "entry", "kept", "length", "linear",
+    "stack", "total", "used_up", "where",
+]  # fmt: skip
 
 #: A public affine map: matrix (k, q), shift (k, 1) or None, and (r, p) if its first r rows are
 #: upper triangular in p columns (:func:`dpmodels.sums.products.mapped`).
@@ -81,7 +84,7 @@ class Rows:
 
     def image(self, of: AffineMap) -> Rows:
         """Return the image under a public affine map (see :func:`linear`)."""
-        return Image(self._a, of)
+        return Image(self.numbers, of)
 
     def in_steps(self, steps: float) -> Array:
         """Return the numbers times ``steps``, (k, m), for sets that overwrite them."""
@@ -337,15 +340,64 @@ def complete(x: Rows) -> Rows:
     return Rows(np.isfinite(x.numbers).all(axis=0)[None])
 
 
-def entry(table: Array, place: Any) -> Any:
-    """Return the entries of a public table (k,) at each row's place, clipped to 0, ..., k - 1.
+def kept(x: Rows, there: Rows) -> Rows:
+    """Return rows of zeros where a row is not ``there``, whatever it holds."""
+    mask = there.numbers
+    return x if mask.all() else Rows(np.where(mask, x.numbers, 0.0))
 
-    Numbers that are not finite have the first entry. Arrays of places are taken like rows.
+
+def place_in(table: Array, place: Rows) -> npt.NDArray[np.intp]:
+    """Return each row's place in a public table (..., k), clipped to 0, ..., k - 1.
+
+    Numbers that are not finite have the first place.
     """
-    numbers = place.numbers if isinstance(place, Rows) else place
-    at = np.where(np.isfinite(numbers), np.clip(numbers, 0.0, len(table) - 1.0), 0.0)
-    entries = np.asarray(table)[at.astype(np.intp)]
-    return Rows(entries) if isinstance(place, Rows) else entries
+    at = place.numbers
+    if at.dtype.kind == "f":
+        at = np.where(np.isfinite(at), np.clip(at, 0.0, np.shape(table)[-1] - 1.0), 0.0)
+    return np.asarray(np.clip(at, 0, np.shape(table)[-1] - 1).astype(np.intp))
+
+
+def entry(table: Array, place: Any) -> Any:
+    """Return the entries of a public table (k,) at each row's place, or (d, k): d columns.
+
+    Places are clipped to 0, ..., k - 1; numbers that are not finite have the first entry. An array
+    of places is taken like rows.
+    """
+    if not isinstance(place, Rows):
+        return entry(table, Rows(place)).numbers
+    at = place_in(table, place)
+    return Rows(np.asarray(table)[at] if np.ndim(table) == 1 else np.take(table, at[0], axis=1))
+
+
+def column_at(x: Rows, place: Rows) -> Rows:
+    """Return the column of each row that is at its place, clipped to 0, ..., k - 1."""
+    numbers = x.numbers
+    return Rows(np.take_along_axis(numbers, place_in(numbers.T, place), axis=0))
+
+
+def total(x: Rows) -> Rows:
+    """Return the sum of the columns of each row, one column after the other."""
+    out = x.numbers[:1]
+    for column in x.numbers[1:]:  # np.sum would add in another order where there is one row
+        out = out + column
+    return Rows(out)
+
+
+def used_up(x: Rows, before: Rows, most: float) -> tuple[Rows, Rows]:
+    """Return the first column at which ``before`` and the columns so far exceed ``most``.
+
+    And which part of the sum of its columns a row has ahead of that one. A row that never exceeds
+    it has the number of columns, and 1.
+    """
+    steps, spent = x.numbers, before.numbers[0]
+    sums = total(x).numbers[0]
+    last, part = np.full((1, len(sums)), len(steps)), np.ones((1, len(sums)))
+    long = np.flatnonzero(spent + sums > most)  # few: they alone are added up column by column
+    over = spent[long] + np.cumsum(steps[:, long], axis=0) > most
+    last[0, long] = np.argmax(over, axis=0)
+    ahead = np.where(np.arange(len(steps))[:, None] < last[0, long], steps[:, long], 0.0)
+    part[0, long] = total(Rows(ahead)).numbers[0] / sums[long]
+    return Rows(last), Rows(part)
 
 
 _FUNCTIONS: dict[Any, Any] = {

@@ -13,8 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
+from dpmodels.core.own import OwnRows, units_of
 from dpmodels.core.rows import CellRows, Rows
+from dpmodels.errors import PrivacyBugError
 from dpmodels.proof.sets import STEPS, Ball, Box, ConvexHull, OneHot
 from dpmodels.proof.statistics import Gram, Stack, Sum
 from dpmodels.sources.rows import short
@@ -33,10 +36,12 @@ from dpmodels.sums.products import (
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design, Grid
+    from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.rows import Coins
 
-#: From one row to its result: one ``Rows``, or a tuple of them for a set of several parts.
-Formula = Callable[[Rows], Any]
+#: From one row, or from the rows of one unit, to its result: one ``Rows``, or a tuple of them for a
+#: set of several parts.
+Formula = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -167,20 +172,44 @@ class Counted(Integers):
 
 
 class Bins(Integers):
-    """One of ``size`` bins for each of d numbers, or none where a code is not a number from 0."""
+    """One of ``size`` bins for each of d numbers, or none where a code is not a number from 0.
 
-    def __init__(self, d: int, size: int) -> None:
-        self.shape = d, size
-        self.statistic = Stack((Sum(OneHot(size)),) * d, (1.0,) * d)
+    ``people``: a person has one unit for each number, divided evenly over its rows that have one.
+    """
 
-    def add(self, sums: ExactSum, chosen: Any, code: Rows) -> None:
+    def __init__(self, d: int, size: int, *, people: bool = False) -> None:
+        self.shape, self.people = (d, size), people
+        bins: Any = OneHot(size)
+        each = Sum(ConvexHull(bins) if people else bins)
+        self.statistic = Stack((each,) * d, (1.0,) * d)
+
+    def add(self, sums: Any, chosen: Any, code: Rows) -> None:
         """Count the codes. A code beyond the last bin is in the last."""
+        if self.people:
+            raise PrivacyBugError("bins of people are filled by rows")
+        sums.add(self._filled(code.numbers, lambda c: None))
+
+    def add_people(self, sums: Any, starts: Any, code: Rows) -> None:
+        """Add the shares of each person, ``floor(2^20/rows)`` of a row, in steps of 2^-20."""
+        if not self.people:
+            raise PrivacyBugError("bins of rows are filled by people")
+        counts = np.diff(starts, append=code.numbers.shape[1])
+
+        def share(there: Any) -> Any:
+            many = np.add.reduceat(there.astype(np.float64), starts)
+            return np.repeat(np.floor(STEPS / np.maximum(many, 1.0)), counts)[there]
+
+        sums.add(self._filled(code.numbers, share))
+
+    def _filled(self, code: Any, mass: Callable[[Any], Any]) -> npt.NDArray[np.int64]:
+        """Return the sums of codes, each row counted or with its mass."""
         d, size = self.shape
         counts = np.empty((d, size), dtype=np.int64)
-        for i, c in enumerate(code.numbers):
-            at = np.minimum(c[c >= 0], size - 1).astype(np.int64)
-            counts[i] = np.bincount(at, minlength=size)
-        sums.add(counts)
+        for i, c in enumerate(code):
+            there = c >= 0
+            at = np.minimum(c[there], size - 1).astype(np.int64)
+            counts[i] = np.bincount(at, weights=mass(there), minlength=size)
+        return counts
 
 
 class _ImagesInBall(BallCells):
@@ -240,7 +269,12 @@ class Reading:
     @property
     def of_people(self) -> bool:
         """Whether all sets say what a person adds who has several rows."""
-        return all(hasattr(into, "add_people") for into in self.into)
+        return self.of_units or all(hasattr(into, "add_people") for into in self.into)
+
+    @property
+    def of_units(self) -> bool:
+        """Whether formulas see the rows of whole units, and sets add units."""
+        return all(getattr(into, "of_units", False) for into in self.into)
 
     def total(self, rows: Any, reading: dict[str, Any]) -> Sums:
         """Return the exact sums of all rows. **Confidential**."""
@@ -286,6 +320,9 @@ class Reading:
         cache: dict[int, Any] = {}
         with np.errstate(all="ignore"):
             for block in short(blocks):
+                if self.of_units:
+                    self._add_units(adding, units_of(block), coins)
+                    continue
                 starts = getattr(block, "starts", None)
                 if starts is not None:  # whole people, each with its rows
                     m, z = 0, Rows(block.rows)
@@ -304,3 +341,10 @@ class Reading:
                     else:
                         into.add_people(sums, starts, *parts)
         return Sums(tuple(into.exact(sums) for into, sums in zip(self.into, adding, strict=True)))
+
+    def _add_units(self, adding: Any, block: BlockOfPeople, coins: Coins | None) -> None:
+        """Add the units of a block; coins, one per unit, choose those of sums over some of them."""
+        z, own = Rows(block.rows), OwnRows(block.counts)
+        chosen: Any = slice(None) if coins is None else coins.choose(len(block.counts))
+        for formula, into, sums in zip(self.formulas, self.into, adding, strict=True):
+            into.add(sums, chosen, own, formula(z, own))

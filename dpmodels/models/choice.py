@@ -14,6 +14,9 @@ import numpy.typing as npt
 from dpmodels import families, messages
 from dpmodels.after.inference import LEAST_SHOWN, of_classes
 from dpmodels.arrays import Array
+from dpmodels.core.own import OwnRows
+from dpmodels.core.rows import Rows, clip, complete, kept, linear, stack, total, where
+from dpmodels.core.units import Scores, UnitFormula
 from dpmodels.errors import RequestError, choice
 from dpmodels.families import Link
 from dpmodels.planning import Plan, planning_rows
@@ -23,17 +26,15 @@ from dpmodels.scoring.fit import Back, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning, Curved, State
 from dpmodels.scoring.rules import CELLS, RARE_LENGTH_OF_UNITS
 from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease
-from dpmodels.scoring.unit_passes import Expanded, Expansion, Local, in_u, predictor
+from dpmodels.scoring.unit_passes import Expansion, in_u, predictor
 from dpmodels.scoring.unit_scales import Spread
 from dpmodels.scoring.units import Initialised, UnitModel
-from dpmodels.sums.products import mapped
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.records import Estimate, Release, Request
     from dpmodels.results.capabilities import Predictions
     from dpmodels.results.fit import Fit
-    from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sums.ask import Ask
 
 
@@ -53,20 +54,20 @@ APART = 0.25
 _MOST_PREDICTOR = 30.0
 
 
-def _logistic(x: Array) -> Array:
-    return np.asarray(1.0 / (1.0 + np.exp(-x)))
+def _logistic(x: Any) -> Any:
+    return 1.0 / (1.0 + np.exp(-x))
 
 
 #: Distributions of ``dp_polr(method=)``, as R's MASS::polr names them: F, its density, its inverse.
 LINKS: dict[str, Link] = {
     "logistic": Link(
-        "logistic", _logistic, lambda x: np.asarray(_logistic(x) * (1.0 - _logistic(x))),
+        "logistic", _logistic, lambda x: _logistic(x) * (1.0 - _logistic(x)),
         families.LINKS["logit"].forward,
     ),
     "probit": families.LINKS["probit"],
     "cloglog": Link(
-        "cloglog", lambda x: np.asarray(-np.expm1(-np.exp(np.minimum(x, 5.0)))),
-        lambda x: np.asarray(np.exp(np.minimum(x, 5.0) - np.exp(np.minimum(x, 5.0)))),
+        "cloglog", lambda x: -np.expm1(-np.exp(np.minimum(x, 5.0))),
+        lambda x: np.exp(np.minimum(x, 5.0) - np.exp(np.minimum(x, 5.0))),
         families.LINKS["cloglog"].forward,
     ),
 }  # fmt: skip
@@ -82,23 +83,23 @@ class ProportionalOdds:
     K: int
     link: str = "logistic"
 
-    def gradients(self, theta: Array, u: Array) -> tuple[Array, Array]:
-        """Return probabilities and their gradients."""
+    def gradients(self, theta: Array, u: Rows) -> tuple[list[Rows], list[Rows]]:
+        """Return the probability of each class, and its gradient, of rows."""
         link, cut = LINKS[self.link], self.K - 1
-        zeta, beta, x = theta[:cut], theta[cut:], u[1:]
-        eta = predictor(beta, x)
-        at = np.clip(zeta[:, None] - eta, -_MOST_PREDICTOR, _MOST_PREDICTOR)
-        F, f = link.inverse(at), link.slope(at)
-        zero, ones = np.zeros((1, len(eta))), np.ones((1, len(eta)))
-        p = np.diff(np.concatenate([zero, F, ones]), axis=0)
-        ends = np.concatenate([zero, f, zero])
-        grad = np.zeros((self.K, len(theta), len(eta)))
+        eta = predictor(theta[cut:], u[1:])
+        at = clip(theta[:cut] - eta, -_MOST_PREDICTOR, _MOST_PREDICTOR)
+        points: Any = at
+        F, f = link.inverse(points), link.slope(points)
+        none: Any = np.zeros_like(eta)
+        below = [none, *(F[k] for k in range(cut)), none + 1.0]
+        ends = [none, *(f[k] for k in range(cut)), none]
+        p, grad = [], []
         for k in range(self.K):
-            if k < cut:
-                grad[k, k] = f[k]
-            if k > 0:
-                grad[k, k - 1] = -f[k - 1]
-            grad[k, cut:] = -(ends[k + 1] - ends[k]) * x
+            of_cuts = [
+                f[k] if j == k else -f[j] if j == k - 1 else none for j in range(cut)
+            ]  # fmt: skip
+            p.append(below[k + 1] - below[k])
+            grad.append(stack(*of_cuts, -(ends[k + 1] - ends[k]) * u[1:]))
         return p, grad
 
     def constrained(self, theta: Array, start: Array) -> Array:
@@ -119,22 +120,19 @@ class Multinomial:
 
     K: int
 
-    def gradients(self, theta: Array, u: Array) -> tuple[Array, Array]:
-        """Return probabilities and their gradients."""
+    def gradients(self, theta: Array, u: Rows) -> tuple[list[Rows], list[Rows]]:
+        """Return the probability of each class, and its gradient, of rows."""
         r = len(u)
-        eta = np.zeros((self.K, u.shape[1]))
-        for k in range(1, self.K):
-            eta[k] = predictor(theta[(k - 1) * r : k * r], u)
-        eta -= eta.max(axis=0)  # of the row, never of the block
-        power = np.exp(np.maximum(eta, -2.0 * _MOST_PREDICTOR))
-        total = np.zeros(u.shape[1])
-        for level_power in power:
-            total += level_power
-        p = power / total
-        grad = np.zeros((self.K, len(theta), u.shape[1]))
-        for k in range(self.K):
-            for j in range(1, self.K):
-                grad[k, (j - 1) * r : j * r] = p[k] * (float(k == j) - p[j]) * u
+        none: Any = np.zeros_like(u[0])
+        eta = [none, *(predictor(part, u) for part in theta.reshape(self.K - 1, r))]
+        most = functools.reduce(np.maximum, eta)
+        power = [np.exp(np.maximum(x - most, -2.0 * _MOST_PREDICTOR)) for x in eta]
+        whole = total(stack(*power))
+        p = [x / whole for x in power]
+        grad = [
+            stack(*(p[k] * (float(k == j) - p[j]) * u for j in range(1, self.K)))
+            for k in range(self.K)
+        ]
         return p, grad
 
     def constrained(self, theta: Array, start: Array) -> Array:
@@ -155,9 +153,9 @@ class CategoryModel(Expansion):
     rarest: float  # Released share of the rarest class
     start: Array  # theta before the first pass
 
-    def at(self, state: State, clip: float = math.inf) -> Local:
+    def at(self, state: State, clip: float = math.inf) -> UnitFormula:
         """Return the rows of pass k."""
-        return _Rows(self, state.theta, state.W)
+        return _Scores(self, state.theta, state.W)
 
     def events(self, H: Array) -> float:
         """Return 1."""
@@ -173,7 +171,7 @@ class CategoryModel(Expansion):
         u = np.zeros((self.coordinates.rank, 1))
         if a is not None:
             u = (a / float(a @ a))[:, None]
-        p, grad = self.classes.gradients(theta, u)
+        p, grad = at_public_rows(self.classes, theta, u)
         return p[:, 0], grad[:, :, 0]
 
     def typical_long(self, state: State) -> float:
@@ -201,32 +199,37 @@ class CategoryModel(Expansion):
         return Curved(0.5 * max(1.0 - 4.0 * self.rarest, 0.0) * math.sqrt(q / self.rarest))
 
 
+def at_public_rows(classes: Classes, theta: Array, u: Array) -> tuple[Array, Array]:
+    """Return probabilities (K, m) and gradients (K, P, m) at public rows u (r, m)."""
+    p, grad = classes.gradients(theta, Rows(u))
+    return np.array([x.numbers[0] for x in p]), np.array([x.numbers for x in grad])
+
+
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """Scores and information of classes at a fit."""
+class _Scores:
+    """Formula of the scores and the information of classes at a fit."""
 
     model: CategoryModel
     theta: Array
     W: Array
 
-    def expand(self, block: BlockOfPeople) -> Expanded:
-        """Return the score of each row and K rows v of its information."""
-        classes, y = self.model.classes, block.rows[-1]
-        u = in_u(self.model.coordinates, block.rows)
-        in_range = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y))
-        usable = in_range & np.isfinite(u.sum(axis=0))
-        u = np.where(usable, u, 0.0)
+    def __call__(self, rows: Rows, own: OwnRows) -> Scores:
+        """Return the score of each row, and K rows v of its information."""
+        classes, y = self.model.classes, rows[-1]
+        u = in_u(self.model.coordinates, rows)
+        known = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y)) & complete(u)
+        u, y = kept(u, known), kept(y, known)
         p, grad = classes.gradients(self.theta, u)
-        p = np.maximum(p, LEAST_PROBABILITY)
-        at = np.where(usable, y, 0.0).astype(np.intp)
-        score = np.take_along_axis(grad, at[None, None, :], axis=0)[0]
-        score = np.where(usable, score / np.take_along_axis(p, at[None, :], axis=0), 0.0)
+        p = [where(x > LEAST_PROBABILITY, x, LEAST_PROBABILITY) for x in p]
+        score = grad[0] / p[0]
+        for k in range(1, classes.K):
+            score = where(y == k, grad[k] / p[k], score)
 
-        def information() -> Array:
-            v = np.where(usable, grad / np.sqrt(p)[:, None, :], 0.0)
-            return mapped(self.W, v.transpose(1, 2, 0).reshape(len(self.theta), -1))
+        def information() -> tuple[Rows, ...]:
+            parts = (kept(g / np.sqrt(x), known) for g, x in zip(grad, p, strict=True))
+            return tuple(linear(self.W, part) for part in parts)
 
-        return Expanded(mapped(self.W, score), block.counts, information, block.counts * classes.K)
+        return Scores(linear(self.W, kept(score, known)), information)
 
 
 # -- Backends of ``dp_polr`` and ``dp_multinom``: passes over units of a likelihood of classes.
@@ -459,9 +462,9 @@ def predict(
             'what="probs", interval="confidence")'
         )
     u, finite = np.where(missing, 0.0, X.T), np.nan_to_num(theta)
-    p = np.where(missing[:, None], np.nan, classes.gradients(finite, u)[0].T)
+    p = np.where(missing[:, None], np.nan, at_public_rows(classes, finite, u)[0].T)
     if any(with_errors):
-        grad = classes.gradients(finite, u)[1][:, places]
+        grad = at_public_rows(classes, finite, u)[1][:, places]
         return _with_errors(fit, p, grad, index, with_errors, level)
     if what == "prob":
         return pd.DataFrame(p, index=index, columns=levels)
@@ -480,9 +483,7 @@ def _with_errors(
     gone = np.isnan(L).any(axis=1)
     se, half = (np.where(gone, np.nan, part).reshape(p.shape) for part in widths)
     interval, se_fit = with_errors
-    return of_classes(
-        list(fit.design.levels), p, se, half, index, interval=interval, se_fit=se_fit
-    )
+    return of_classes(list(fit.design.levels), p, se, half, index, interval=interval, se_fit=se_fit)
 
 
 # -- Methods of models of categories, as data.

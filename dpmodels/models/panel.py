@@ -7,50 +7,38 @@ counts are multinomial with probabilities ``p = softmax(x_t'b)`` over the person
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array
+from dpmodels.core.own import OwnRows
+from dpmodels.core.release import Release, answered
+from dpmodels.core.rows import Rows, complete, kept, linear, stack, where
+from dpmodels.core.units import PairAverages, Scores, UnitFormula
 from dpmodels.errors import RequestError
 from dpmodels.planning import RESIDUAL, SPREAD, Later, Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.proof.sets import STEPS, PairMeans
-from dpmodels.proof.statistics import Sum
 from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, Option, register_method
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning, LeastSquares, State
 from dpmodels.scoring.pass_plan import Pilot
 from dpmodels.scoring.rules import LINEAR_UNITS, MAX_EARLY_STEP_OF_UNITS
 from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease
-from dpmodels.scoring.unit_passes import (
-    Expanded,
-    Expansion,
-    Local,
-    Regression,
-    in_u,
-    own_mean,
-    own_sum,
-    predictor,
-    units_of,
-)
+from dpmodels.scoring.unit_passes import Expansion, Regression, in_u, predictor
 from dpmodels.scoring.unit_scales import Spread
 from dpmodels.scoring.units import Initialised, UnitModel, UnitsPlan, release_scoring
-from dpmodels.sources.summed import Integers
-from dpmodels.sums.ask import Added, Ask, Query, Sums
-from dpmodels.sums.products import end_of_numbers, mapped
 
 if TYPE_CHECKING:
+    from dpmodels import records
     from dpmodels.formula.design import Design
-    from dpmodels.records import Estimate, Release, Request
+    from dpmodels.records import Estimate, Request
     from dpmodels.scoring.coordinates import Coordinates
-    from dpmodels.sources.people import BlockOfPeople
-    from dpmodels.sources.rows import Coins
+    from dpmodels.sums.ask import Ask
 
 
 #: Part of a column's spread below which another coordinate does not see it.
@@ -127,7 +115,7 @@ class FixedPoisson(Expansion):
     mean: float = 0.0  # The released mean count of a row; 0: nobody is weighted down
     unit: float = 1.0  # In which responses are counted: 1, or of amounts their released mean
 
-    def at(self, state: State, clip: float = math.inf) -> Local:
+    def at(self, state: State, clip: float = math.inf) -> UnitFormula:
         """Return the counts of people at a fit; once scales are released, with weights."""
         squares = np.diag(state.M)
         scales_released = self.mean > 0.0 and not (squares == 1.0).all()
@@ -152,45 +140,42 @@ class _Shares:
     W: Array
     squares: Array | None = None
 
-    def expand(self, block: BlockOfPeople) -> Expanded:
+    def __call__(self, rows: Rows, own: OwnRows) -> Scores:
         """Return the scores and the information of whole people."""
-        y, counts = block.rows[-1], block.counts
-        u = in_u(self.model.coordinates, block.rows)
-        usable = np.isfinite(u.sum(axis=0)) & (y >= 0.0)
-        u = np.where(usable, u, 0.0)
+        y, u = rows[-1], in_u(self.model.coordinates, rows)
+        usable = complete(u) & (y >= 0.0)
+        u = kept(u, usable)
         eta = predictor(self.theta, u)
-        starts = np.cumsum(counts) - counts
-        most = np.maximum.reduceat(np.where(usable, eta, -np.inf), starts)  # of the person
-        most = np.repeat(np.where(np.isfinite(most), most, 0.0), counts)
-        power = np.where(usable, np.exp(np.maximum(eta - most, -_MOST_DIFFERENCE)), 0.0)
-        total = np.repeat(own_sum(power, counts), counts)
-        p = np.divide(power, total, out=np.zeros_like(power), where=total > 0.0)
-        count = np.where(usable, y / self.model.unit, 0.0)
-        n = np.repeat(own_sum(count, counts), counts)
-        w = mapped(self.W, u)
+        most = own.largest(where(usable, eta, -np.inf))  # of the person
+        most = where(np.isfinite(most), most, 0.0)
+        power = where(usable, np.exp(np.maximum(eta - most, -_MOST_DIFFERENCE)), 0.0)
+        whole = own.sum(power)
+        p = where(whole > 0.0, power / where(whole > 0.0, whole, 1.0), 0.0)
+        count = where(usable, y / self.model.unit, 0.0)
+        n = own.sum(count)
+        w: Any = linear(self.W, u)
         weight: Any = 1.0
         if self.squares is not None:
-            weight = np.repeat(self._weights(u, p, usable, counts), counts)
+            weight = self._weights(u, p, usable, own)
 
-        def information() -> Array:
-            mean = np.repeat(own_sum(w * p, counts), counts, axis=-1)
-            return np.asarray((w - mean) * np.sqrt(weight * n * p))
+        def information() -> tuple[Rows, ...]:
+            return ((w - own.sum(w * p)) * np.sqrt(weight * n * p),)
 
-        return Expanded(w * (weight * (count - n * p)), counts, information, counts)
+        return Scores(w * (weight * (count - n * p)), information)
 
-    def _weights(self, u: Array, p: Array, usable: Any, counts: Any) -> Array:
+    def _weights(self, u: Rows, p: Rows, usable: Rows, own: OwnRows) -> Rows:
         """Return ``min(1, sqrt(r / s))`` of people, s the square that x lets expect of a score.
 
         ``s = T m sum_t p_t |x_t - xbar|^2`` with T rows of m events each, every coordinate over its
         released scale.
         """
         assert self.squares is not None
-        spread = np.zeros(len(counts))
-        for cells, square in zip(u, self.squares, strict=True):
-            mean = np.repeat(own_sum(cells * p, counts), counts)
-            spread += own_sum(p * (cells - mean) ** 2, counts) / square
-        s = own_sum(usable.astype(float), counts) * self.model.mean * spread
-        return np.asarray(np.sqrt(FULL * len(u) / np.maximum(s, FULL * len(u))))
+        spread: Any = 0.0
+        for j, square in enumerate(self.squares):
+            mean = own.sum(u[j] * p)
+            spread = spread + own.sum(p * (u[j] - mean) ** 2) / square
+        s = own.sum(usable * 1.0) * self.model.mean * spread
+        return np.sqrt(FULL * len(u) / np.maximum(s, FULL * len(u)))
 
 
 # -- Random intercepts as local expansions: quasi-demeaning by the person's rows at released
@@ -289,9 +274,9 @@ class Intercepts(Expansion):
         """Part of the variance between people, 0 for least squares."""
         return 0.0 if self.variances is None else self.variances.share
 
-    def at(self, state: State, clip: float = math.inf) -> Local:
+    def at(self, state: State, clip: float = math.inf) -> UnitFormula:
         """Return the rows of pass k."""
-        return _Rows(self, state.theta, state.W, math.sqrt(state.phi))
+        return _Residuals(self, state.theta, state.W, math.sqrt(state.phi))
 
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the state with the variance of residuals, if it was released."""
@@ -309,7 +294,7 @@ class Intercepts(Expansion):
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _Residuals:
     """Scores ``W z e`` and rows ``W z``, z and the residual e less a part of their own means."""
 
     model: Intercepts
@@ -317,80 +302,41 @@ class _Rows:
     W: Array
     sd: float
 
-    def looked_at(self, block: BlockOfPeople) -> tuple[Array, Array, Array, Array]:
-        """Return (z, its means, residuals, mask of complete rows) before anything is subtracted.
+    def looked_at(self, rows: Rows, own: OwnRows) -> tuple[Any, Any, Any, Rows]:
+        """Return (z, its means, residuals, 1 for complete rows) before anything is subtracted.
 
         z: the coordinates u; with Mundlak own means of u, and what u differs from them by. A row
         that is not there is 0 in all.
         """
         model, unit = self.model, self.model.coordinates.unit
-        u = in_u(self.model.coordinates, block.rows)
-        y = block.rows[-1] * unit.scale[-1] + unit.shift[-1]
-        complete = np.isfinite(u.sum(axis=0)) & np.isfinite(y)
-        present = complete.astype(float)
-        u, y = np.where(complete, u, 0.0), np.where(complete, y, 0.0)
-        means = own_mean(u, present, block.counts) * present
+        u: Any = in_u(self.model.coordinates, rows)
+        y = rows[-1] * unit.scale[-1] + unit.shift[-1]
+        there = complete(u) & np.isfinite(y)
+        present = there * 1.0
+        u, y = kept(u, there), kept(y, there)
+        means = own.mean(u, present) * present
         z, z_means = u, means
         if model.mundlak:
             inside = (u - means)[1:]
-            z = np.concatenate([means, inside])
-            z_means = np.concatenate([means, np.zeros_like(inside)])
+            z, z_means = stack(means, inside), stack(means, np.zeros_like(inside))
         return z, z_means, (y - predictor(self.theta, z)) / self.sd, present
 
-    def expand(self, block: BlockOfPeople) -> Expanded:
+    def __call__(self, rows: Rows, own: OwnRows) -> Scores:
         """Return the scores and the information of whole people."""
-        z, z_means, residual, present = self.looked_at(block)
-        share, counts = self.model.share, block.counts
+        z, z_means, residual, present = self.looked_at(rows, own)
+        share = self.model.share
         if share > 0.0:
-            T = np.repeat(own_sum(present, counts), counts)
+            T = own.sum(present)
             part = 1.0 - np.sqrt((1.0 - share) / (1.0 - share + T * share))
             z = z - part * z_means
-            residual = residual - part * own_mean(residual, present, counts)
-        w = mapped(self.W, z * present)
-        return Expanded(w * (residual * present), counts, lambda: w, counts)
+            residual = residual - part * own.mean(residual, present)
+        w: Any = linear(self.W, z * present)
+        return Scores(w * (residual * present), lambda: (w,))
 
-
-@dataclass(frozen=True, eq=False)
-class AveragesJob:
-    """Three averages of each person's residuals: an element of ``PairMeans``."""
-
-    rows: _Rows  # At the fit of the first stage
-    clip: float  # Residuals over it are clipped to [-1, 1]; in units of their sd
-    of_people: bool = True
-
-    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
-        """Return the sums over people, (3,), in steps of 2^-20. Confidential."""
-        out = np.zeros(3, dtype=np.int64)
-        with np.errstate(all="ignore"):
-            for block in units_of(blocks):
-                out += averages_of(self.rows, self.clip, block).sum(axis=1).astype(np.int64)
-        return Integers((out,))
-
-
-def averages_of(rows: _Rows, clip: float, block: BlockOfPeople) -> Array:
-    """Return (mean product of pairs, 1, mean square) of people, (3, people): integers of 2^-20.
-
-    0 of a person with fewer than two rows that are there. The mean product of the pairs of T
-    numbers is ``((sum e)^2 - sum e^2) / (T (T - 1))``.
-    """
-    _, _, residual, present = rows.looked_at(block)
-    e = end_of_numbers(residual / clip) / STEPS
-    T = own_sum(present, block.counts)
-    total, squares = own_sum(e, block.counts), own_sum(e * e, block.counts)
-    several = T > 1.5
-    many = np.where(several, T, 2.0)
-    return pair_means((total * total - squares) / (many * (many - 1.0)), several, squares / many)
-
-
-def pair_means(x: Array, several: npt.NDArray[np.bool_], q: Array) -> Array:
-    """Return elements of ``PairMeans``, (3, people), whatever x and q are.
-
-    A mean product of pairs passes the mean square in the last bits of floats at most; it is cut to
-    it, so that the claim does not depend on these.
-    """
-    q = end_of_numbers(q, low=0.0) * several
-    x = end_of_numbers(x) * several
-    return np.array([np.clip(x, -q, q), STEPS * several, q])
+    def clipped(self, rows: Rows, own: OwnRows, clip: float) -> tuple[Rows, Rows]:
+        """Return residuals over ``clip``, and 1 for rows that are there: for their averages."""
+        _, _, residual, present = self.looked_at(rows, own)
+        return residual / clip, present
 
 
 @dataclass(frozen=True)
@@ -464,12 +410,9 @@ class InterceptModel(UnitModel):
         initialised = Initialised(plain, LeastSquares().begin(at))
         first_release = release_scoring(self._first(mu, r, initialised), coordinates, design, ask)
         state = first_release.fits[0].state
-        rows = _Rows(plain, state.theta, np.eye(len(state.theta)), math.sqrt(state.phi))
-        averages = Query(
-            Sum(PairMeans()), Sums(design, AveragesJob(rows, CLIP)),
-            lambda totals: Added(totals.arrays[0].astype(object)),
-        )  # fmt: skip
-        answer = ask(AVERAGES, averages)
+        rows = _Residuals(plain, state.theta, np.eye(len(state.theta)), math.sqrt(state.phi))
+        formula = functools.partial(rows.clipped, clip=CLIP)
+        answer = answered(Release(AVERAGES, PairAverages(), formula, design), ask)
         pairs, people, squares = (float(v) for v in answer.values)
         clip = CLIP * math.sqrt(state.phi)
         variances = Variances(pairs, people, squares, float(answer.sd.flat[0]), clip)
@@ -556,7 +499,7 @@ def _back(_: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:
     return A[1:], np.zeros(len(a) - 1)
 
 
-def estimate(plan: Plan[Any], release: Release) -> Estimate:
+def estimate(plan: Plan[Any], release: records.Release) -> Estimate:
     """Map the last step to coefficients within people, with errors by person."""
     if plan.request.options.get("re") is not None:
         return _of_intercepts(plan, release)
@@ -571,7 +514,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     )
 
 
-def _of_intercepts(plan: Plan[Any], release: Release) -> Estimate:
+def _of_intercepts(plan: Plan[Any], release: records.Release) -> Estimate:
     """Map the last step of random intercepts to coefficients, those of means after the others."""
     request, design = plan.request, release.design
     assert request.unit is not None

@@ -18,15 +18,15 @@ import numpy.typing as npt
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.core import release as core
-from dpmodels.core.means import WeightedMeans, half_ranges, unit_rows, weighted_sums
+from dpmodels.core.clusters import Scorer
+from dpmodels.core.means import WeightedMeans, half_ranges, weighted_sums
 from dpmodels.core.release import answered
-from dpmodels.core.rows import Rows
+from dpmodels.core.rows import Rows, clip, linear
 from dpmodels.core.tables import Table, Tables
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
-from dpmodels.proof.sets import STEPS
 from dpmodels.ranges import gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
@@ -35,7 +35,6 @@ from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.models import floored, roots
 from dpmodels.scoring.rules import MIN_DESIGN_EFFECT, VISIBLE_SDS, WEIGHT_BINS, WEIGHT_STEP
 from dpmodels.scoring.scales import weight_middles, weight_release
-from dpmodels.sums.products import end_along, mapped, squares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -51,12 +50,6 @@ KINDS = 2.0
 TOO_NOISY = 0.7
 #: A weight in units of the root mean square one that still fits where rows are not clipped.
 _HEAVY_WEIGHT = 1.5
-
-
-def clipped(z: Array, factor: Array, clip: float) -> Array:
-    """Return linearised rows (d, m) times their factors in the ball of C: lattice integers."""
-    length = np.sqrt(squares(z))
-    return end_along(z, length, clip, np.minimum(length * np.abs(factor), clip), factor)
 
 
 def scale_for(variance: Array, reach: Array, square: float, clip: Array) -> Array:
@@ -363,38 +356,17 @@ def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
         least = LEAST_SDS * float(_noise(d, detail)[-1])
         m = np.clip(values["sums"] / max(float(values["weight"][0]), least), -1.0, 1.0)
         root, back = roots(linearised(values["products"], m, _sd(d, detail), n) / n)
-        scorer = Linearised(centre, half, trim.top, place, m, back)
-        clusters = release_clusters(detail.clusters, (scorer,), design, ask)
+
+        def score(z: Rows) -> Rows:
+            t, u = row(z)
+            return linear(back, (clip(t, -1.0, 1.0) - m) * u)
+
+        clusters = release_clusters(detail.clusters, (Scorer(score, d),), design, ask)
         values["cluster scores"] = clusters.products[0]
     return Release(
         values, plan.guarantee, design,
         detail=WeightedReleased(centre, half, trim, clusters, root),
     )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Linearised:
-    """``R u (t - m)`` of rows, R and m released: a score for the pass by cluster."""
-
-    # centre, half: (d,) arrays of the numbers; T, at which weights are cut; their row of the block
-    centre: Array
-    half: Array
-    top: float
-    place: int | None
-    m: Array
-    root: Array
-    back: None = None
-
-    @property
-    def size(self) -> int:
-        """Number of means."""
-        return len(self.m)
-
-    def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
-        """Return the scores of rows times their factors, in the ball of C: integers (d, m)."""
-        t = (rows[: self.size] - self.centre[:, None]) / self.half[:, None]
-        z = unit_rows(t, row_mass(rows, self.place, self.top)) / STEPS
-        return clipped(mapped(self.root, z[:-1] - self.m[:, None] * z[-1]), factor, clip)
 
 
 def _noise(d: int, detail: WeightedDetail) -> Array:
@@ -426,9 +398,7 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
     sd, sd_weight = float(noise[0]), float(noise[-1])
     weight = float(release.values["weight"][0])
     if weight < LEAST_SDS * sd_weight:
-        return Estimate.silent(
-            names, messages.NO_WEIGHT()
-        )
+        return Estimate.silent(names, messages.NO_WEIGHT())
     weight = min(weight, float(n))
     m = np.clip(release.values["sums"] / weight, -1.0, 1.0)
     half = part.half
@@ -467,20 +437,28 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
 
 
 def _by_design(
-    plan: Plan[WeightedDetail], part: WeightedReleased, rows: Array, weight: float,
-    names: tuple[str, ...], stats: dict[str, float],
+    plan: Plan[WeightedDetail],
+    part: WeightedReleased,
+    rows: Array,
+    weight: float,
+    names: tuple[str, ...],
+    stats: dict[str, float],
 ) -> tuple[Array, float | None, list[Note]]:
     """Return (design-based covariance, degrees of freedom, notes); add deff to ``stats``."""
     psus, root, n = part.clusters, part.root, plan.public_n
     assert psus is not None and root is not None
     survey = plan.request.sample.frame.survey
     if not psus.determined(0):
-        return np.full_like(rows, math.nan), None, [
-            messages.NO_DESIGN_VARIANCE(
-                what="standard errors",
-                remedy="Use more rows or a larger eps; weights= alone ignores the clusters",
-            )
-        ]
+        return (
+            np.full_like(rows, math.nan),
+            None,
+            [
+                messages.NO_DESIGN_VARIANCE(
+                    what="standard errors",
+                    remedy="Use more rows or a larger eps; weights= alone ignores the clusters",
+                )
+            ],
+        )
     J = root @ psus.meat(0, np.eye(len(root))) @ root * n
     V = np.outer(part.half, part.half) * J / weight**2
     for name, ratio in zip(names, np.diag(V) / np.diag(rows), strict=True):
@@ -489,16 +467,24 @@ def _by_design(
     which = "estimated, with noise" if clusters is not None and clusters.count else "declared"
     units = f"{psus.clusters:.0f} PSUs ({which})" if survey.psu else "rows as PSUs"
     df = None if math.isinf(psus.df) else psus.df
-    return V, df, [
-        messages.ROW_NOT_CLUSTER(
-            who="row", psu=survey.psu or "PSU",
-            detail=f"Design: {units}"
-            + (f"; t distribution with {df:.0f} degrees of freedom" if df else "")
-            + (f"; {clusters.centring}" if clusters is not None and clusters.frame.strata > 1
-               else ""),
-        ),
-        *([messages.CLUSTER_ERRORS()] if survey.psu else []),
-    ]
+    return (
+        V,
+        df,
+        [
+            messages.ROW_NOT_CLUSTER(
+                who="row",
+                psu=survey.psu or "PSU",
+                detail=f"Design: {units}"
+                + (f"; t distribution with {df:.0f} degrees of freedom" if df else "")
+                + (
+                    f"; {clusters.centring}"
+                    if clusters is not None and clusters.frame.strata > 1
+                    else ""
+                ),
+            ),
+            *([messages.CLUSTER_ERRORS()] if survey.psu else []),
+        ],
+    )
 
 
 WEIGHTED_MEAN_BACKEND = Backend(

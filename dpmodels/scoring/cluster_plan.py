@@ -12,13 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dpmodels.core.clusters import Radii, statistic, totals_statistic
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.proof.prove import noise_of
-from dpmodels.proof.sets import Ball
-from dpmodels.proof.statistics import ClusterGram, ClusterTotals
 from dpmodels.scoring import rules
 from dpmodels.survey import LEAST, Frame
 
@@ -306,32 +305,6 @@ class Paid:
             purchase=bought.purchase,
             passes=passes + (bought.purchase is not None) + (by_cluster is not None), **facts,
         )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Radii:
-    """Radii of a pass by cluster, and the noise they bring."""
-
-    # clip, bound: C of a row's score; B of a cluster's sum.
-    clip: float
-    bound: float
-    noise: float  # sd of the entries of J in svec coordinates, per row
-    guess: float  # Guessed eigenvalue of J per row (1: rows do not go together)
-
-    @property
-    def ratio(self) -> float:
-        """Noise of J over its guessed size: a public forecast."""
-        return self.noise / self.guess
-
-
-def statistic(p: int, radii: Radii, *, people: bool = False) -> ClusterGram:
-    """Return the statistic of the pass, for pulled sums of radius 1."""
-    return ClusterGram(Ball(p), clip=radii.clip / radii.bound, several=people)
-
-
-def totals_statistic(p: int, strata: int, radii: Radii, *, people: bool = False) -> ClusterTotals:
-    """Return the totals of pulled sums by stratum, the radius of a pulled sum being 1."""
-    return ClusterTotals(p, strata, radii.clip / radii.bound, several=people)
 
 
 def clip_of(p: int, n: int, mu: float) -> float:

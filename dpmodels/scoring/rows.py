@@ -35,7 +35,7 @@ from dpmodels.scoring.pass_plan import (
     plan_pass,
     policy_of,
 )
-from dpmodels.scoring.passes import within
+from dpmodels.scoring.passes import row_of, within
 from dpmodels.scoring.rules import Forecast, PassShares
 from dpmodels.scoring.run import (
     Chain,
@@ -209,7 +209,10 @@ class RowEngine(ScoringEngine):
         ordered = request.relation == "replace" and bool(request.options.get("public_order"))
         windows = pilot_windows(design, n, x) if ordered else ALL_ROWS
         return Schedule(
-            model.chains, mu, shares, Pilot(pilot_share(x, rows), windows, first_share(x, rows)),
+            model.chains,
+            mu,
+            shares,
+            Pilot(pilot_share(x, rows), windows, first_share(x, rows)),
             scales,
         )
 
@@ -277,13 +280,15 @@ class RowEngine(ScoringEngine):
 
     def scorers(self, _: ScoredDetail, release: ScoringRelease, design: Design) -> tuple[Any, ...]:
         """Return the scores at the final fit, in the rotated coordinates of the passes."""
-        from dpmodels.scoring.clusters import Scored
+        from dpmodels.core.clusters import Scorer
 
         out = []
         for fit in release.fits:
             state = replace(fit.before, theta=fit.state.theta)
             centre = centre_of(fit.model, state, release.coordinates, design)
-            out.append(Scored.of(centre, Parallel(fit.plans[-1], release.coordinates.rank)))
+            into = Parallel(fit.plans[-1], release.coordinates.rank)
+            formula, turn = row_of(centre, into.step, into.plan.clip_of_weights)
+            out.append(Scorer(formula, into.r, turn, into))
         return tuple(out), ()
 
 

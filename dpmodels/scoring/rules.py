@@ -22,6 +22,8 @@ from dpmodels.core.parallel import BINS as BINS
 from dpmodels.core.parallel import EXPONENT_BIAS as EXPONENT_BIAS
 from dpmodels.core.parallel import MANTISSA_BITS as MANTISSA_BITS
 from dpmodels.core.parallel import ROW_FACTOR_MAX as ROW_FACTOR_MAX
+from dpmodels.core.units import OCTAVE_ZERO as OCTAVE_ZERO
+from dpmodels.core.units import OCTAVES as OCTAVES
 
 # -- Kinds of models over rows, chosen by public numbers
 
@@ -190,15 +192,8 @@ PLACES = "places of values"
 DISTANCES = "scales of values"
 #: Cells into which a declared range is divided. [tried]
 CELLS = 64
-#: Number of bins of squares, one per octave (half an octave of the length). [size]
-OCTAVES = 96
-#: Bin i of octaves holds [2^(i - OCTAVE_ZERO), twice that). [size]
-OCTAVE_ZERO = 64
 #: Number of bins, one per half octave, of distances from a centre. [size]
 DISTANCE_OCTAVES = 24
-#: Scores of the rows of a person are rounded to multiples of this before they are summed as
-#: integers. [P 8.1]
-GRAIN = 2.0**-34
 
 # -- Coordinates, centre and scale (method 1, 3.1)
 
@@ -520,14 +515,6 @@ TOTALS_SHARE = 0.02
 #: Stratum totals are used if the variance of their noise in J, over the square of the guessed J,
 #: is at most this. [tried]
 TOTALS_NOISE = 0.15
-#: Number of labels that are collected before they are merged. [tried]
-WAITING_LABELS = 1 << 18
-#: Number of integer columns, each of at most 2^20, whose products sum to at most 2^53. [exact]
-EXACT_COLUMNS = 1 << 13
-#: If a score is longer than this number of grains, its person is dropped. [tried]
-MAX_SCORE_GRAINS = 1e140
-#: Factor that covers the rounding of summed lengths, of a quotient and of a product. [exact]
-ROUNDED_DOWN = 1.0 - 2.0**-30
 
 # -- Count before the fit (theory 7)
 

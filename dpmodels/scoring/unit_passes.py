@@ -1,89 +1,32 @@
-"""Score sums by person: each person's rows are summed, clipped, and added in exact integers.
+"""Scores of units: models of a person's rows, as formulas of the rows of one unit.
 
 For a regression each unit (a row, or a person with any number of rows) has a score and an
-information. An *expansion*, a public function of the unit's rows and of released numbers, computes
-both: ``expand(rows) -> (rows of scores, with sum S_p; rows v, with information V_p'V_p)``. The pass
-clips them by unit and sums them in integers. A plain row is a person with one row.
-
-Rule (U) of ``units.md`` for an expansion: its result for a unit is a function of this unit's rows,
-bit for bit. So there is no product of matrices over a block and no mean over the table. eta is
-computed coordinate by coordinate (:func:`dpmodels.sums.products.mapped` depends on the row alone).
-A softmax subtracts the largest value of the person or the row, never of the block.
+information. An *expansion* is a public function of the unit's rows and of released numbers that
+returns both (:class:`dpmodels.core.units.Scores`). The sets of :mod:`dpmodels.core.units` clip them
+by unit and sum them in integers. A plain row is a person with one row.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.core.parallel import PassSums, clipped, complete_rows, scaled
-from dpmodels.core.rows import Rows
+from dpmodels.core.own import OwnRows
+from dpmodels.core.rows import Rows, kept, length, linear
 from dpmodels.core.sets import Formula
-from dpmodels.proof.sets import STEPS
+from dpmodels.core.units import Scores, UnitFormula
 from dpmodels.scoring import rules
 from dpmodels.scoring.models import Curved, Model, State
 from dpmodels.scoring.passes import Centre, row_of
-from dpmodels.sources.people import BlockOfPeople
-from dpmodels.sources.summed import Integers
-from dpmodels.sums.products import (
-    ExactSum,
-    end_along,
-    end_of_numbers,
-    filled,
-    integers_of,
-    mapped,
-    towards_zero,
-)
-from dpmodels.sums.rowmap import factors, lengths, missing, product
+from dpmodels.sums.products import VAST
 
 if TYPE_CHECKING:
     from dpmodels.scoring.coordinates import Coordinates
-    from dpmodels.scoring.pass_plan import PassPlan
-    from dpmodels.sources.rows import Coins
-
-
-Index = npt.NDArray[np.intp]
-Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class Expanded:
-    """Whole units, expanded: the rows of one after the other, in the whitened coordinates w.
-
-    Notes
-    -----
-    **Private.** A unit of which a row is not finite counts as nothing.
-    """
-
-    score: Array  # (r, m): rows whose sum over a unit is its score S_p
-    scores: Index  # (k,): how many of them each unit has, at least one
-    # Makes the rows v, (r, l): ``sum v v'`` over a unit is its information. When asked for: the
-    # histogram of lengths does without.
-    information: Callable[[], Array]
-    # (k,): how many of them each unit has, at least one (a zero row where there is nothing).
-    counts: Index
-    # (k,): units of which nothing is left out, by weight or by stopping; None: all.
-    whole: Mask | None = None
-    # (m,): what part of its unit each row of scores is, where units count alike; None: rows do.
-    shares: Array | None = None
-
-    def __repr__(self) -> str:
-        return f"<{len(self.counts)} expanded units, confidential>"
-
-
-class Local(Protocol):
-    """An expansion at released numbers. Travels to workers."""
-
-    def expand(self, block: BlockOfPeople) -> Expanded:
-        """Return the scores and the information of whole units."""
-        ...
 
 
 class Expansion:
@@ -99,7 +42,7 @@ class Expansion:
     # Follow-up is used up before a score is longer than C, so that none is clipped.
     stops: ClassVar[bool] = False
 
-    def at(self, state: State, clip: float = math.inf) -> Local:
+    def at(self, state: State, clip: float = math.inf) -> UnitFormula:
         """Return the expansion of pass k; ``clip`` is C, for a model that depends on it."""
         raise NotImplementedError
 
@@ -153,48 +96,23 @@ class Expansion:
         return 0.0
 
 
-def in_u(coordinates: Coordinates, rows: Array) -> Array:
-    """Return u of each row of a block, (r, m), computed row by row."""
+def in_u(coordinates: Coordinates, rows: Rows) -> Rows:
+    """Return u of each row (r numbers)."""
     matrix, shift = coordinates.affine
-    u = mapped(matrix, rows)
-    u += shift
-    return u
+    return linear(matrix, rows, shift)
 
 
-def predictor(theta: Array, u: Array) -> Array:
-    """Return ``theta'u`` of each row (r, m), computed row by row: coordinate by coordinate."""
-    eta = np.zeros(u.shape[1])
-    for b, cells in zip(theta, u, strict=True):
-        eta += b * cells
+def predictor(theta: Array, u: Any) -> Any:
+    """Return ``theta'u`` of each row, coordinate by coordinate; u (r, m) are rows, or public."""
+    eta = np.zeros_like(u[0])
+    for j, b in enumerate(theta):
+        eta = eta + b * u[j]
     return eta
-
-
-def own_sum(cells: Array, counts: Index) -> Array:
-    """Return the sums over units of floats, along the last axis, each from the unit's cells alone.
-
-    ``np.add.reduceat`` adds a unit's cells in an order that is a function of their number.
-    """
-    if cells.shape[-1] == len(counts):
-        return cells
-    return np.asarray(np.add.reduceat(cells, np.cumsum(counts) - counts, axis=-1))
-
-
-def rows_present(present: Array, counts: Index) -> Array:
-    """Return how many rows of each unit are ``present`` (1 or 0), at least 1."""
-    return np.maximum(own_sum(present, counts), 1.0)
-
-
-def own_mean(cells: Array, present: Array, counts: Index) -> Array:
-    """Return each unit's mean over its rows that are ``present`` (1 or 0), at each of its rows.
-
-    0: none is; cells are 0 where a row is not there.
-    """
-    return np.repeat(own_sum(cells, counts) / rows_present(present, counts), counts, axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
 class RegressionRows:
-    """Scores ``w psi`` and information ``sqrt(omega) w`` of rows, ``w = W u``."""
+    """Formula of a regression: scores ``w psi`` and information ``sqrt(omega) w``, ``w = W u``."""
 
     centre: Centre  # State at which the pass is evaluated
     # w and the residual less their means over the unit's rows (fixed effects).
@@ -206,30 +124,26 @@ class RegressionRows:
         """Formula of a row: (w, psi, omega)."""
         return row_of(self.centre, 1.0, rotated=False)[0]
 
-    def expand(self, block: BlockOfPeople) -> Expanded:
+    def __call__(self, rows: Rows, own: OwnRows) -> Scores:
         """Return the scores and the information of whole units."""
-        r = len(self.centre.theta)
-        z, psi, omega, _, complete = complete_rows(r, *self._formula(Rows(block.rows)))
-        z = z[:r]
-        present = np.ones(z.shape[1])
-        if not isinstance(complete, slice):
-            present = complete.astype(float)
+        w, psi, omega = self._formula(rows)
+        there = (length(w) <= VAST) & (np.abs(psi) <= VAST)
+        if omega is not None:
+            there = there & (np.abs(omega) <= VAST)
+        w, psi, present = kept(w, there), kept(psi, there), there * 1.0
         if self.demean:
-            z = (z - own_mean(z, present, block.counts)) * present
-            psi = (psi - own_mean(psi, present, block.counts)) * present
-
-        part = None
+            w, psi = ((x - own.mean(x, present)) * present for x in (w, psi))
+        weight = None if omega is None else kept(omega, there)
+        score: Any = w * psi
+        part: Any = None
         if self.equal:
-            part = np.repeat(1.0 / rows_present(present, block.counts), block.counts)
+            part = 1.0 / np.maximum(own.sum(present), 1.0)
+            weight, score = part if weight is None else part * weight, score * part
 
-        def information() -> Array:
-            weight = omega
-            if part is not None:
-                weight = part if omega is None else part * omega
-            return z if weight is None else z * np.sqrt(np.maximum(weight, 0.0))
+        def information() -> tuple[Rows, ...]:
+            return (w if weight is None else w * np.sqrt(np.maximum(weight, 0.0)),)
 
-        score = z * psi if part is None else z * psi * part
-        return Expanded(score, block.counts, information, block.counts, shares=part)
+        return Scores(score, information, shares=part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +169,7 @@ class Regression(Expansion):
         """Return the leverage of the model of rows."""
         return self.score.leverage
 
-    def at(self, state: State, clip: float = math.inf) -> Local:
+    def at(self, state: State, clip: float = math.inf) -> UnitFormula:
         """Return the rows of pass k."""
         c = self.coordinates
         centre = Centre(
@@ -324,208 +238,3 @@ class Regression(Expansion):
     def remainder(self, state: State, d: Array) -> float:
         """Return the row model's error (a unit's, for m equal rows, is no less by sqrt(m))."""
         return self.score.remainder(state, d)
-
-
-# -- Passes over expanded units: the contribution of one unit, in exact integers.
-#
-# There are four jobs: histograms of values (cells of the ranges), of squares of each column of the
-# information and of lengths of scores, and the sums of a scoring pass. The sets that contain a
-# unit's contribution are those of the queries in :mod:`dpmodels.scoring.scales`,
-# :mod:`dpmodels.scoring.clip` and :mod:`dpmodels.scoring.passes`
-# (``theory.md``, 8.2).
-
-
-def octaves(squares: Array) -> npt.NDArray[np.int64]:
-    """Count positive finite numbers by octaves, the end bins open; others are in none."""
-    positive = squares[(squares > 0.0) & np.isfinite(squares)]
-    octave = (positive.view(np.int64) >> rules.MANTISSA_BITS) - (
-        rules.EXPONENT_BIAS - rules.OCTAVE_ZERO
-    )
-    return np.bincount(np.clip(octave, 0, rules.OCTAVES - 1), minlength=rules.OCTAVES)
-
-
-def units_of(blocks: Iterable[Any]) -> Iterator[BlockOfPeople]:
-    """Yield blocks of complete units; each row of a block of rows is one unit."""
-    for block in blocks:
-        if isinstance(block, BlockOfPeople):
-            yield block
-        else:
-            m = block.shape[1]
-            yield BlockOfPeople(block, np.arange(m), np.ones(m, dtype=np.intp))
-
-
-def own_scores(expanded: Expanded) -> tuple[Array, Array, Array]:
-    """Return (scores of units in steps of ``GRAIN``, their lengths, lengths of their rows').
-
-    Integers; 0 where one is not finite. Sums below 2^53 steps are exact in any order, longer ones
-    round in the unit's own order.
-    """
-    rows = np.rint(expanded.score * (1.0 / rules.GRAIN))
-    scores = own_sum(rows, expanded.scores)
-    size = lengths(scores)
-    gone = ~(size < 1e140)
-    if gone.any():
-        scores = np.where(gone, 0.0, scores)
-        size = np.where(gone, 0.0, size)
-    return scores, size, lengths(rows)
-
-
-@dataclass(frozen=True, eq=False)
-class LengthsJob:
-    """The histogram of ``|S_p|`` by half octaves: a unit in one bin, or in none."""
-
-    local: Local
-    of_people: bool
-
-    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
-        """Return the counts, (OCTAVES,). Confidential."""
-        out = np.zeros(rules.OCTAVES, dtype=np.int64)
-        with np.errstate(all="ignore"):
-            for block in units_of(blocks):
-                size = own_scores(self.local.expand(block))[1] * rules.GRAIN
-                out += octaves(size * size)
-        return Integers((out,))
-
-
-@dataclass(frozen=True, eq=False)
-class ScalesJob:
-    """Histograms of ``sum_t v_tj^2`` of each column j: a unit in one bin of each, or in none."""
-
-    local: Local
-    of_people: bool
-    r: int
-
-    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
-        """Return the counts, (r, OCTAVES). Confidential."""
-        out = np.zeros((self.r, rules.OCTAVES), dtype=np.int64)
-        with np.errstate(all="ignore"):
-            for block in units_of(blocks):
-                expanded = self.local.expand(block)
-                squares = own_sum(expanded.information()[: self.r] ** 2, expanded.counts)
-                for j, row in enumerate(squares):
-                    out[j] += octaves(row)
-        return Integers((out,))
-
-
-@dataclass(frozen=True, eq=False)
-class PlacesJob:
-    """Shares of each unit's rows in cells of variables: ``floor(2^20/rows)`` a row and number."""
-
-    places: tuple[int, ...]  # Rows of the block
-    # tuple of (cells - 1,) arrays: inner edges of the cells of each variable, all of one count.
-    edges: tuple[Array, ...]
-    of_people: bool
-    # (p,): columns that add up to the root of a row's weight, by which predictors are multiplied.
-    # None if they are not.
-    root: Array | None = None
-    # (numbers,): centres of distances that are in cells, or None for cells of the variables
-    # themselves.
-    centre: Array | None = None
-
-    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
-        """Return the sums of shares, (variables, cells), in steps of 2^-20. Confidential."""
-        size = len(self.edges[0]) + 1
-        out = np.zeros((len(self.places), size), dtype=np.int64)
-        for block in units_of(blocks):
-            for i, j in enumerate(self.places):
-                cells = block.rows[j]
-                if self.root is not None and j < len(self.root):
-                    with np.errstate(all="ignore"):  # rows of weight 0 are missing here
-                        cells = cells / mapped(self.root[None], block.rows[: len(self.root)])[0]
-                if self.centre is not None:
-                    cells = np.abs(cells - self.centre[i])
-                finite = np.isfinite(cells)
-                many = own_sum(finite.astype(float), block.counts)
-                mass = np.repeat(np.floor(STEPS / np.maximum(many, 1.0)), block.counts) * finite
-                at = np.searchsorted(self.edges[i], np.where(finite, cells, 0.0), side="right")
-                out[i] += np.bincount(at, weights=mass, minlength=size).astype(np.int64)
-        return Integers((out,))
-
-
-@dataclass(frozen=True, eq=False)
-class UnitsJob:
-    """One scoring pass: each unit's score in the ball of C, its information in balls of trace."""
-
-    local: Local
-    plan: PassPlan
-    r: int
-    of_people: bool
-    # (r, r): rows v are looked at in coordinates of their own, ``turn v``: those in which the
-    # information is round. For people each part is clipped separately, so any coordinates may be
-    # used.
-    turn: Array | None = None
-
-    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> PassSums:
-        """Return the exact sums; coins, one per unit, choose meat and ordinary information.
-
-        Confidential.
-        """
-        plan, r, k = self.plan, self.r, filled(self.r)
-        totals = {name: ExactSum(k, k) for name in ("information", "meat", "ordinary")}
-        score, scale = np.zeros(k, dtype=object), 0
-        with np.errstate(all="ignore"):
-            for block in units_of(blocks):
-                many = len(block.counts)
-                chosen: Any = slice(None) if coins is None else coins.choose(many)
-                expanded = self.local.expand(block)
-                scores, size, of_rows = own_scores(expanded)
-                scores = _filled(scores, r)
-                score += self._scores(scores, size).astype(object)
-                if plan.mu_scale:
-                    square = (of_rows * rules.GRAIN) ** 2 / plan.scale_cut
-                    if expanded.shares is not None:  # a row's squared score, by its share
-                        square = square / expanded.shares
-                    part = own_sum(end_of_numbers(square, low=0.0), expanded.scores)
-                    scale += int(np.minimum(part, STEPS).sum())
-                if plan.meat:
-                    totals["meat"].add(
-                        scaled(scores[:, chosen], size[chosen], plan.meat / rules.GRAIN)
-                    )
-                unclipped = size <= plan.clip / rules.GRAIN
-                if expanded.whole is not None:
-                    unclipped &= expanded.whole
-                self._add_information(totals, expanded, chosen, unclipped)
-
-        def matrix(name: str) -> Any:
-            return totals[name].integers()[:r, :r]
-
-        return PassSums(
-            matrix("information"), score[:r], matrix("meat") if plan.meat else None,
-            matrix("ordinary") if plan.ordinary else None, scale, (),
-        )  # fmt: skip
-
-    def _scores(self, scores: Array, size: Array) -> npt.NDArray[np.int64]:
-        """Return the sum of scores, none longer than C in exact integers."""
-        clip = self.plan.clip / rules.GRAIN
-        target = clipped(size, clip)
-        return integers_of(end_along(scores, size, clip, target).sum(axis=1))
-
-    def _add_information(
-        self, totals: dict[str, ExactSum], expanded: Expanded, chosen: Any, unclipped: Mask
-    ) -> None:
-        """Add the information of units, and of the chosen ones whose score is whole."""
-        plan = self.plan
-        rows = expanded.information()
-        v = _filled(np.array(rows) if self.turn is None else mapped(self.turn, rows), self.r)
-        length = missing(v)
-        starts = np.cumsum(expanded.counts) - expanded.counts
-        block = BlockOfPeople(v, starts, expanded.counts)
-        radii = [plan.information, *([plan.ordinary] if plan.ordinary else [])]
-        share, *ordinary = factors(length, block, *radii)
-        if plan.ordinary:
-            of = np.zeros(len(unclipped), dtype=bool)
-            of[chosen] = unclipped[chosen]
-            chosen_rows = np.flatnonzero(np.repeat(of, expanded.counts))
-            product(towards_zero(v[:, chosen_rows] * ordinary[0][chosen_rows]), totals["ordinary"])
-        v *= share
-        product(towards_zero(v), totals["information"])
-
-
-def _filled(rows: Array, r: int) -> Array:
-    """Return rows with rows of zeros below, up to a height whose products are fast."""
-    k = filled(r)
-    if len(rows) == k:
-        return rows
-    out = np.zeros((k, rows.shape[1]))
-    out[:r] = rows[:r]
-    return out

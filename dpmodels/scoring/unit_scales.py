@@ -7,22 +7,25 @@ sum of squares a scale of the information (``method.md``, 8.3).
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.proof.sets import ConvexHull, OneHot
-from dpmodels.proof.statistics import Stack, Sum
+from dpmodels.core.release import Release, answered
+from dpmodels.core.rows import Rows, linear, stack, where
+from dpmodels.core.sets import Bins
+from dpmodels.core.units import Squares, UnitFormula
 from dpmodels.scoring import rules
 from dpmodels.scoring.clip import clear_bins, mean_square, without_rounding
 from dpmodels.scoring.coordinates import Coordinates, constant_columns, narrowed, unweighted
 from dpmodels.scoring.pass_plan import count_of
 from dpmodels.scoring.scales import columns_of_numbers, scale_of, sd_of_box, shares_of_tree
-from dpmodels.scoring.unit_passes import Local, PlacesJob, ScalesJob
-from dpmodels.sums.ask import ALL, Added, Ask, Query, Read, Sums
+from dpmodels.sums.ask import ALL, Ask, Read
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -184,11 +187,24 @@ def weight_number(design: Design) -> tuple[Number, ...]:
     return (Number(design.z[place].name, place, 0.0, interval[1], "octaves"),)
 
 
-def places_of(many: int, *, people: bool, cells: int = rules.CELLS) -> Stack:
-    """Return a stack of histograms, one per variable: a unit's shares of cells, or its one cell."""
-    one_hot: Any = OneHot(cells)
-    each = Sum(ConvexHull(one_hot)) if people else Sum(one_hot)
-    return Stack((each,) * many, (1.0,) * many)
+def place_codes(
+    z: Rows, places: Sequence[int], edges: Sequence[Array], root: Array | None,
+    centre: Array | None = None,
+) -> Rows:  # fmt: skip
+    """Return the cell of each number of a row, NaN where it is missing.
+
+    ``root`` (p,): columns that add up to the root of a row's weight, by which predictors are
+    multiplied, or None; ``centre``: cells are of the distances from it.
+    """
+    codes = []
+    for i, j in enumerate(places):
+        x: Any = z[j]
+        if root is not None and j < len(root):
+            x = x / linear(root[None], z[: len(root)])
+        if centre is not None:
+            x = np.abs(x - centre[i])
+        codes.append(where(np.isfinite(x), np.searchsorted(edges[i], x, "right"), np.nan))
+    return stack(*codes)
 
 
 def ask_places(
@@ -203,12 +219,16 @@ def ask_places(
     -------
     Gaussian DP for one unit, with the planned mu: its shares of the cells of each variable.
     """
-    edges = tuple(number.bounds()[1:-1] for number in numbers)
-    job = PlacesJob(tuple(number.place for number in numbers), edges, people, root)
-    counts, sd = _masses(ask, rules.PLACES, job, design, read)
+    formula = functools.partial(
+        place_codes, places=[number.place for number in numbers],
+        edges=[number.bounds()[1:-1] for number in numbers], root=root,
+    )  # fmt: skip
+    into = Bins(len(numbers), rules.CELLS, people=people)
+    noisy = answered(Release(rules.PLACES, into, formula, design, read), ask)
+    sd = float(noisy.sd[0, 0])
     return tuple(
         Spread(number, number.shares(histogram, sd, n), sd / n)
-        for number, histogram in zip(numbers, counts, strict=True)
+        for number, histogram in zip(numbers, noisy.values, strict=True)
     )
 
 
@@ -225,36 +245,23 @@ def ask_distances(
     predictors = [spread for spread in spreads if spread.number.place < design.p]
     if not predictors:
         return spreads
-    width = np.array([spread.number.high - spread.number.low for spread in predictors])
     octaves = 2.0 ** (-np.arange(rules.DISTANCE_OCTAVES - 1, 0, -1) / 2.0)
-    centre = np.array([spread.quantile(0.5) for spread in predictors])
-    job = PlacesJob(
-        tuple(spread.number.place for spread in predictors), tuple(w * octaves for w in width),
-        people, root,
-        centre,
+    formula = functools.partial(
+        place_codes, places=[spread.number.place for spread in predictors],
+        edges=[(s.number.high - s.number.low) * octaves for s in predictors], root=root,
+        centre=np.array([spread.quantile(0.5) for spread in predictors]),
     )  # fmt: skip
-    counts, sd = _masses(ask, rules.DISTANCES, job, design, read)
-    out = {}
-    for spread, histogram in zip(predictors, counts[:, ::-1], strict=True):
+    into = Bins(len(predictors), rules.DISTANCE_OCTAVES, people=people)
+    noisy = answered(Release(rules.DISTANCES, into, formula, design, read), ask)
+    sd, out = float(noisy.sd[0, 0]), {}
+    for spread, histogram in zip(predictors, noisy.values[:, ::-1], strict=True):
         many = count_of(histogram, sd, n, relation)
         out[spread.number.place] = replace(spread, scale=scale_of(histogram, sd, many))
     return tuple(out.get(spread.number.place, spread) for spread in spreads)
 
 
-def _masses(ask: Ask, step: str, job: PlacesJob, design: Design, read: Read) -> tuple[Array, float]:
-    """Release the sums of a job, (variables, cells), and return them with their noise sd."""
-    statistic = places_of(len(job.places), people=job.of_people, cells=len(job.edges[0]) + 1)
-    unit = 1 if job.of_people else 2**20  # a row has the whole unit, as a mark
-    over = Sums(design, job)
-    query = Query(
-        statistic, over, lambda sums: Added([(a // unit).astype(object) for a in sums.arrays[0]])
-    )
-    released = ask(step, query, read)
-    return released.values, float(released.sd[0, 0])
-
-
 def ask_scales(
-    ask: Ask, step: str, local: Local, r: int, design: Design, n: float, *, people: bool,
+    ask: Ask, step: str, scores: UnitFormula, r: int, design: Design, n: float,
     read: Read = ALL, relation: str = "replace",
 ) -> tuple[Array, float]:  # fmt: skip
     """Release the mean sum of squares of each column, (r,), and the count that it is a mean over.
@@ -266,10 +273,7 @@ def ask_scales(
     -------
     Gaussian DP for one unit, with the planned mu: one bin of each of r histograms.
     """
-    statistic = Stack((Sum(OneHot(rules.OCTAVES)),) * r, (1.0,) * r)
-    over = Sums(design, ScalesJob(local, people, r))
-    query = Query(statistic, over, lambda sums: Added([a.astype(object) for a in sums.arrays[0]]))
-    noisy = ask(step, query, read)
+    noisy = answered(Release(step, Squares(r), scores, design, read), ask)
     sd = float(noisy.sd[0, 0])
     fullest = noisy.values[np.argmax(np.sum(noisy.values, axis=1))]
     n = count_of(fullest, sd, n, relation)

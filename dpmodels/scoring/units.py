@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpmodels.core.parallel import Parallel, Released
-from dpmodels.core.release import Own, ask_parts
+from dpmodels.core import units
+from dpmodels.core.clusters import Scorer
+from dpmodels.core.own import OwnRows
+from dpmodels.core.parallel import Released
+from dpmodels.core.release import Own, Release, answered
+from dpmodels.core.rows import Rows, linear
+from dpmodels.core.units import UnitFormula
 from dpmodels.planning import Later
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
@@ -24,7 +29,6 @@ from dpmodels.proof.sets import Ball, NuclearBall, OneHot
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.scoring import rules
 from dpmodels.scoring.clip import Lengths, chosen_clip, first_clip
-from dpmodels.scoring.clusters import PersonScores
 from dpmodels.scoring.coordinates import Coordinates, in_order
 from dpmodels.scoring.expected import Expectation, ScoreLengths, by_noisy_information, of_units
 from dpmodels.scoring.intervals import infer_units
@@ -53,7 +57,7 @@ from dpmodels.scoring.run import (
     ScoringRelease,
 )
 from dpmodels.scoring.step import newton_step
-from dpmodels.scoring.unit_passes import Expansion, LengthsJob, Local, Regression, UnitsJob
+from dpmodels.scoring.unit_passes import Expansion, Regression
 from dpmodels.scoring.unit_scales import (
     SCALES,
     Number,
@@ -65,7 +69,7 @@ from dpmodels.scoring.unit_scales import (
     recentred,
     weight_number,
 )
-from dpmodels.sums.ask import ALL, Added, Ask, Query, Read, Sums
+from dpmodels.sums.ask import ALL, Ask, Read
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
@@ -303,7 +307,7 @@ def _take(
 
 
 def ask_lengths(
-    ask: Ask, local: Local, label: str, design: Design, *, people: bool, read: Read = ALL
+    ask: Ask, scores: UnitFormula, label: str, design: Design, read: Read = ALL
 ) -> Lengths:
     """Release the histogram of the lengths of scores.
 
@@ -311,11 +315,8 @@ def ask_lengths(
     -------
     Gaussian DP for one unit, with the planned mu: one bin.
     """
-    over = Sums(design, LengthsJob(local, people))
-    query = Query(
-        Sum(OneHot(rules.OCTAVES)), over, lambda sums: Added(sums.arrays[0].astype(object))
-    )
-    released = ask(f"score lengths {label}", query, read)
+    into = units.Lengths()
+    released = answered(Release(f"score lengths {label}", into, scores, design, read), ask)
     return Lengths(released.values, float(released.sd[0]))
 
 
@@ -460,7 +461,7 @@ class UnitEngine(ScoringEngine):
         guess = float(pilot.early(plan.n)) * plan.usable
         squares, count = ask_scales(
             ask, chain.step(SCALES), initialised.expansion.at(first), r, design,
-            guess, people=plan.people, read=pilot.read(), relation=plan.relation,
+            guess, read=pilot.read(), relation=plan.relation,
         )  # fmt: skip
         state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
         return Fitting(
@@ -477,10 +478,8 @@ class UnitEngine(ScoringEngine):
         mu, early = plan.part(share), pilot.read()
         scale = fit.chain.score.scale
         guess = plan.n if last else pilot.early(plan.n)
-        local = expansion.at(state)
-        lengths = ask_lengths(
-            ask, local, fit.chain.step(k), design, people=plan.people, read=ALL if last else early
-        )
+        scores = expansion.at(state)
+        lengths = ask_lengths(ask, scores, fit.chain.step(k), design, ALL if last else early)
         fit = fit.recounted(lengths.counts, lengths.sd, guess, plan.relation)
         n = guess * fit.counted
         of_score = plan.within(last=last, scale=scale).score
@@ -492,14 +491,12 @@ class UnitEngine(ScoringEngine):
             many=plan.many_columns,
         )  # fmt: skip
         if expansion.stops and last:
-            local = expansion.at(state, planned.clip)
+            scores = expansion.at(state, planned.clip)
         assert fit.look is not None
         turn = fit.look @ np.linalg.inv(state.W)
-        over = Sums(design, UnitsJob(local, planned, r, plan.people, turn if k > 1 else None))
-        released = ask_parts(
-            ask, Parallel(planned, r), fit.chain.step(k), over, lambda sums: sums,
-            pilot.read(last=last),
-        )  # fmt: skip
+        into = units.UnitPass(planned, r, turn if k > 1 else None)
+        read = pilot.read(last=last)
+        released = answered(Release(fit.chain.step(k), into, scores, design, read), ask)
         return _take(fit, planned, lengths, turn, released)
 
     def scorers(self, detail: ScoredDetail, release: ScoringRelease, _: Design) -> tuple[Any, ...]:
@@ -508,8 +505,14 @@ class UnitEngine(ScoringEngine):
         for fit in release.fits:
             turn = roots(infer_units(fit, detail.rows).meat)[1]
             turns.append(turn)
-            passes.append(PersonScores(fit.model.at(fit.state), turn))
+            formula = functools.partial(turned, scores=fit.model.at(fit.state), turn=turn)
+            passes.append(Scorer(formula, len(turn)))
         return tuple(passes), tuple(turns)
+
+
+def turned(rows: Rows, own: OwnRows, scores: UnitFormula, turn: Array) -> Rows:
+    """Return scores of rows of people, turned so that those of people have length sqrt r."""
+    return linear(turn, scores(rows, own).score)
 
 
 UNITS = UnitEngine()

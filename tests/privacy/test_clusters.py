@@ -16,16 +16,16 @@ from dpmodels.audit import kit as derived
 from dpmodels.audit import replay
 from dpmodels.audit.queries import recorded, sensitivity_ratio
 from dpmodels.audit.replay import replay_stage, rows_for
+from dpmodels.core import clusters
+from dpmodels.core.clusters import ClusterPasses, Radii, pulled, statistic, totals_statistic
 from dpmodels.errors import DPModelsWarning, RequestError
 from dpmodels.privacy.mechanisms import mu_gdp
 from dpmodels.proof import prove
 from dpmodels.proof.prove import cluster_move, sensitivity
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import ClusterGram, Clusters, ClusterTotals
-from dpmodels.scoring import cluster_plan as cluster_rules
-from dpmodels.scoring import clusters
 from dpmodels.scoring.cluster_plan import ClusterPlan, radii
-from dpmodels.scoring.clusters import ClusterPasses, pulled
+from dpmodels.scoring.clusters import of_means
 from dpmodels.survey import Frame, Survey
 
 SCHEMA = dp.Schema(
@@ -199,7 +199,7 @@ def test_pulled_sums_are_no_farther_apart_than_rows(seed=4):
     rng = np.random.default_rng(seed)
     for p in (1, 2, 7):
         for ratio in (1.0, 1.3, 6.0, 300.0):
-            own = cluster_rules.Radii(1.0, ratio, 0.0, 1.0)
+            own = Radii(1.0, ratio, 0.0, 1.0)
             coarse = max(math.ceil(math.log2(ratio)), 0)
             S = (rng.normal(size=(p, 400)) * 10.0 ** rng.uniform(2, 12, 400)).astype(np.int64)
             s = rng.normal(size=(p, 400))
@@ -242,16 +242,16 @@ def test_the_stage_of_one_row_a_cluster_and_of_one_cluster_is_tight():
     )  # row: -C in the second -> +C in the first
     a, b = (float(x.products(0, own).values[0, 0]) for x in (before, after))
     step = before.products(0, own).step
-    bound = sensitivity(cluster_rules.statistic(1, own), "replace", "l2")
+    bound = sensitivity(statistic(1, own), "replace", "l2")
     assert 0.99 < (b - a) * step / bound <= 1.0
 
 
 def test_totals_of_a_row_that_leaves_and_of_one_that_enters_are_tight():
     """-C in one cluster of a stratum becomes +C in another: 2C; in two strata sqrt 2 C."""
-    own = cluster_rules.Radii(1.0, 3.0, 0.0, 1.0)
+    own = Radii(1.0, 3.0, 0.0, 1.0)
     none, C = (np.zeros((1, 1), dtype=object),), 2**20
     frame = Frame(Survey(strata="h", psu="v", psus={"n": 9, "s": 9}), ("n", "s"), totals=True)
-    bound = sensitivity(cluster_rules.totals_statistic(1, 2, own), "replace", "l2")
+    bound = sensitivity(totals_statistic(1, 2, own), "replace", "l2")
     assert bound == pytest.approx(2.0 / 3.0, rel=1e-4)
     for labels, largest in (([2.0, 4.0], 2.0), ([2.0, 3.0], math.sqrt(2.0))):
         assert frame.strata_of(np.array(labels)).tolist() == [0, int(labels[1]) % 2]
@@ -274,13 +274,13 @@ def test_stratum_means_come_out_as_by_the_formula():
     S = rng.normal(size=(8, 2)) + stratum[:, None]
     labels, factor = frame.placed(np.arange(1.0, 9.0), stratum)
     order = np.argsort(labels)
-    own = cluster_rules.Radii(1.0, 50.0, 0.0, 1.0)
+    own = Radii(1.0, 50.0, 0.0, 1.0)
     laid = np.round((S * factor[:, None])[order].T * 2.0**20).astype(np.int64)
     sums = clusters.ClusterSums(labels[order], laid[None], (np.zeros((2, 2), dtype=object),))
     J, T = sums.products(0, own), sums.totals(0, own, frame)
     J = J.values.astype(float) * J.step * own.bound**2
     T = (T.values.astype(float) * T.step * own.bound).reshape(3, 2)
-    found = frame.correction * (J - clusters.of_means(T, 0.0, frame.units))
+    found = frame.correction * (J - of_means(T, 0.0, frame.units))
     right = np.outer(S[0], S[0])
     for h, n in ((2.0, 3), (3.0, 4)):
         d = S[stratum == h] - S[stratum == h].mean(axis=0)
@@ -293,9 +293,9 @@ def test_the_noise_of_totals_is_taken_off():
     rng = np.random.default_rng(7)
     T, units, sd = np.array([[3.0, 1.0], [2.0, -4.0], [9.0, 9.0]]), (2.0, 5.0, 1.0), 2.0
     drawn = np.array([
-        clusters.of_means(T + sd * rng.normal(size=T.shape), sd, units) for _ in range(10_000)
+        of_means(T + sd * rng.normal(size=T.shape), sd, units) for _ in range(10_000)
     ])  # fmt: skip
-    off = (drawn.mean(axis=0) - clusters.of_means(T, 0.0, units)) / drawn.std(axis=0) * 100.0
+    off = (drawn.mean(axis=0) - of_means(T, 0.0, units)) / drawn.std(axis=0) * 100.0
     assert np.abs(off).max() < 5.0
 
 
@@ -421,7 +421,7 @@ def test_a_ball_that_is_not_there_is_seen(monkeypatch):
 
     monkeypatch.setattr(clusters, "pulled", whole)
     rng = np.random.default_rng(1)
-    own = cluster_rules.Radii(1.0, 2.0, 0.0, 1.0)
+    own = Radii(1.0, 2.0, 0.0, 1.0)
     S = (rng.normal(size=(2, 50)) * 2.0**24).astype(np.int64)
     s = np.array([[2**20], [0]])
     none = (np.zeros((2, 2), dtype=object),)
@@ -430,7 +430,7 @@ def test_a_ball_that_is_not_there_is_seen(monkeypatch):
         for x in (S, np.where(np.arange(50) == 3, S + s, S))
     )
     gap = np.asarray(a.values - b.values, dtype=float) * a.step
-    assert np.linalg.norm(gap) > sensitivity(cluster_rules.statistic(2, own), "replace", "l2")
+    assert np.linalg.norm(gap) > sensitivity(statistic(2, own), "replace", "l2")
 
 
 def test_half_the_noise_is_seen_by_the_audit(monkeypatch):

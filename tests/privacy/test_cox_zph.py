@@ -11,6 +11,7 @@ from dpmodels.models.survival.hazard import Timeline
 from dpmodels.models.survival.zph import IntervalsJob, plan_zph, whitened
 from dpmodels.privacy.run import Run
 from dpmodels.sources.people import BlockOfPeople
+from tests.one_pass import expanded
 from tests.privacy.cases.survival import CHECKS, check_of, stage_of
 
 N = 12
@@ -109,7 +110,7 @@ def test_the_longest_row_is_as_long_as_the_ball():
     where = plan.design.survival
     block = np.ones((plan.design.q, 1))
     block[where.time], block[where.event] = 11.0, 1.0
-    found = plan.local.expand(BlockOfPeople(block, np.arange(1), np.ones(1, dtype=np.intp)))
+    found = expanded(plan.local, BlockOfPeople(block, np.arange(1), np.ones(1, dtype=np.intp)))
     longest = np.linalg.norm(found.score)
     assert 0.999 < longest / plan.local.layout.radius <= 1.0
 

@@ -153,7 +153,7 @@ def test_three_thousand_combinations(part, monkeypatch):
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "dpmodels"
 #: Groups of .ci/trusted.py whose files see rows.
-ROOMS = ("From cells to integers", "Whose rows these are", "Passes")
+ROOMS = ("The wall", "From cells to integers", "Whose rows these are", "Passes")
 #: Decisions by a largest or smallest number that a NaN would turn off for other rows, each with a
 #: reason why it cannot.
 ALLOWED = {
@@ -193,7 +193,7 @@ def test_no_missing_cell_decides_for_a_block():
     found = {
         f"{file}:{name}" for file in files for name in found_in((PACKAGE / file).read_text())
     }
-    assert len(files) > 40
+    assert len(files) > 30
     assert found == set(ALLOWED), found ^ set(ALLOWED)
 
 

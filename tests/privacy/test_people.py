@@ -9,22 +9,24 @@ import pytest
 import dpmodels as dp
 from dpmodels import ranges as buy
 from dpmodels.audit.replay import replay_ratios, replay_stage
+from dpmodels.core import units as unit_sets
+from dpmodels.core.units import GRAIN, UnitPass
 from dpmodels.errors import DPModelsWarning
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
 from dpmodels.proof.prove import joint_sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import rules
-from dpmodels.scoring import unit_passes as expand_pass
 from dpmodels.scoring.clip import Lengths
 from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rules import OCTAVES
-from dpmodels.scoring.unit_passes import RegressionRows, UnitsJob
+from dpmodels.scoring.unit_passes import RegressionRows
 from dpmodels.scoring.units import unit_pass
 from dpmodels.sources.people import BlockOfPeople, PeopleRows
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.rowmap import UnitScale, factors, into_balls, lengths
 from dpmodels.units import Person
+from tests import one_pass
 
 N = 12
 UNIT = Person("id", N, 3.0)
@@ -241,7 +243,7 @@ def test_mutant_clipping_every_row_by_itself_is_caught(monkeypatch):
         return sum(int(x) for x in np.diag(sums_of(pass_of(True), far).information))
 
     assert trace() <= 2**40
-    monkeypatch.setattr(expand_pass, "factors", by_row)
+    monkeypatch.setattr(unit_sets, "factors", by_row)
     assert trace() > 30 * 2**40
 
 
@@ -249,13 +251,13 @@ def test_mutant_clipping_scores_by_row_is_caught(monkeypatch):
     """A person's rows, each in the ball by itself, may add up to any multiple of it."""
 
     def unclipped(self, own, size):
-        step = self.plan.clip / rules.GRAIN / STEPS
+        step = self.plan.clip / GRAIN / STEPS
         most = 50.0 * STEPS  # as many rows
         return np.trunc(own / step * np.minimum(1.0, most / np.maximum(size / step, 1.0))).sum(
             axis=1
         ).astype(np.int64)
 
-    monkeypatch.setattr(UnitsJob, "_scores", unclipped)
+    monkeypatch.setattr(UnitPass, "scores_in_ball", unclipped)
     assert ratio_with() > 1.5
 
 
@@ -343,8 +345,7 @@ def far_apart(plan):
 
 def sums_of(plan, rows):
     """The sums of one person."""
-    job = UnitsJob(RegressionRows(CENTRE), plan, P, True)
-    return job.over([one_person(rows.copy())])
+    return one_pass.sums_of(UnitPass(plan, P), RegressionRows(CENTRE), [one_person(rows.copy())])
 
 
 def pass_of(last, relation="replace"):
@@ -418,8 +419,8 @@ def test_a_clipped_person_has_no_ordinary_information():
 def ratio_with(monkeypatch=None, module=None, name="", new=None):
     if module is not None:
         monkeypatch.setattr(module, name, new)
-        if hasattr(expand_pass, name):
-            monkeypatch.setattr(expand_pass, name, new)
+        if hasattr(unit_sets, name):
+            monkeypatch.setattr(unit_sets, name, new)
     rng = np.random.default_rng(5)
     ids, cells = base(rng)
     others = [table(*o) for o in neighbours(rng, ids, cells, most=100)]

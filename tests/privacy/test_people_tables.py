@@ -7,8 +7,8 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.audit.replay import replay_ratios, replay_stage
+from dpmodels.core import grids
 from dpmodels.errors import DPModelsWarning
-from dpmodels.models.table import quantiles as quantile
 from dpmodels.models.table import quantiles as ranks
 from dpmodels.models.table.people import PAIRS_STEP
 from dpmodels.proof.prove import rank_sensitivity
@@ -56,7 +56,6 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def small_grid(monkeypatch):
-    assert quantile.MOST_POINTS == ranks.MOST_POINTS  # both are imported before the one is made smaller
     monkeypatch.setattr(ranks, "MOST_POINTS", 64)
 
 
@@ -116,7 +115,7 @@ def test_all_rows_of_a_person_move_no_more_than_is_charged(name):
 
 def worst_person(groups, q, offset):
     """Sum over groups of the largest move over what others lay there, over the bound (``move``)."""
-    exact, rng, unit = ranks.fraction(q), np.random.default_rng(groups), ranks.STEPS_OF_RANKS
+    exact, rng, unit = ranks.fraction(q), np.random.default_rng(groups), grids.STEPS_OF_RANKS
     half, all_groups = groups // 2, np.arange(groups)
 
     def spread(low, high):
@@ -136,7 +135,7 @@ def worst_person(groups, q, offset):
             for mass in (mine, other):
                 laid = np.zeros((groups, 4), dtype=np.int64)
                 laid[all_groups, rng.choice([0, 3], groups)] = mass
-                found.append(ranks.penalties(start + laid, exact, offset, unit))
+                found.append(grids.penalties(start + laid, exact, offset, unit))
             most = np.maximum(most, np.abs(found[0] - found[1]).max(axis=1))
         bound = rank_sensitivity(Ranks(exact, groups > 1, unit, offset))
         worst = max(worst, most.sum() / bound)
@@ -268,5 +267,5 @@ def test_one_row_a_person_gives_what_rows_give(name):
     one.pop(PAIRS_STEP, None)  # of people alone
     for step, found in one.items():
         a, b = np.asarray(found.value, float), np.asarray(two[step].value, float)
-        unit = ranks.STEPS_OF_RANKS if "em" in name or "quantile" in step else STEPS
+        unit = grids.STEPS_OF_RANKS if "em" in name or "quantile" in step else STEPS
         assert np.array_equal(a, b) or np.array_equal(a, b * unit), step

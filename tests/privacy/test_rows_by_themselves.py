@@ -29,7 +29,7 @@ from dpmodels.scoring.rules import LINEAR
 from dpmodels.sources import people, rows
 from dpmodels.sums.products import ball_integers, looked_up, mapped, squares
 from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale
-from tests.one_pass import ScorePass
+from tests.one_pass import ScorePass, sums_of
 from tests.privacy.test_replay import CASES, NAMES, tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -510,9 +510,10 @@ def test_no_row_leaves_its_clip_set(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_no_person_leaves_its_clip_set(name):
+    from dpmodels.core.units import UnitPass
     from dpmodels.scoring.clip import Lengths
     from dpmodels.scoring.rules import OCTAVE_ZERO, OCTAVES
-    from dpmodels.scoring.unit_passes import RegressionRows, UnitsJob
+    from dpmodels.scoring.unit_passes import RegressionRows
     from dpmodels.scoring.units import unit_pass
     from dpmodels.sources.people import BlockOfPeople
 
@@ -527,10 +528,10 @@ def test_no_person_leaves_its_clip_set(name):
     at, rng = wild_pass(name).centre, np.random.default_rng(2)
     table = wild_rows(rng, 5)
     for one in (plan, early):
-        job = UnitsJob(RegressionRows(at), one, 3, True, np.diag([1.0, 3.0, 0.2]))
+        into = UnitPass(one, 3, np.diag([1.0, 3.0, 0.2]))
         for j in range(0, table.shape[1], 3):
             block = BlockOfPeople(table[:, j : j + 3].copy(), np.array([0]), np.array([3]))
-            sums = job.over([block])
+            sums = sums_of(into, RegressionRows(at), [block])
             for part in ("information", "meat", "ordinary"):
                 matrix = getattr(sums, part)
                 assert matrix is None or sum(int(x) ** 2 for x in matrix.ravel()) <= 2**80, part

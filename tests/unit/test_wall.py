@@ -149,8 +149,8 @@ ELSEWHERE = {
     "sources/inspected.py": {"guarded"},  # for the screen of the holder of the data: not private
     "study/running.py": {"_give_back"},  # passes it on to the budget of the study
     # opaque rows: another class of this name, made of blocks that a stage was given
-    "core/rows.py": {"Rows"}, "core/sets.py": {"Rows"}, "scoring/clusters.py": {"Rows"},
-    "scoring/unit_passes.py": {"Rows"},
+    **{f"core/{f}.py": {"Rows"} for f in ("clusters", "grids", "own", "rows", "sets")},
+    "models/choice.py": {"Rows"},  # public rows, at which probabilities are predicted
 }
 #: ``audit/`` runs stages of planted and real methods on data of its own; nothing imports it.
 KIT = "audit/"
@@ -804,7 +804,7 @@ PRODUCTS = {"einsum", "norm", "dot", "vdot", "inner", "tensordot", "matmul"}
 #: from a job.
 WITH_ROWS = {
     *(dotted(f).removeprefix("dpmodels.") for f in PACKAGE.glob("*/*.py") if f.parent.name in ("sums", "proof") and f.stem[0] != "_"),
-    "core.rows", "core.sets", "core.parallel", "scoring.unit_passes",
+    *(dotted(f).removeprefix("dpmodels.") for f in PACKAGE.glob("core/*.py") if f.stem[0] != "_"),
     *(f.removesuffix(".py").replace("/", ".") for f in READ_HERE if not f.startswith("api/")),
     "models.newton", "models.objpert", "models.custom", "models.mean_ptr",
 }  # fmt: skip
@@ -823,11 +823,6 @@ NOT_OF_A_ROW = {
     "sums.rowmap.RowMap.affine": _PUBLIC,
     "proof.sets.floored_cholesky": _PUBLIC,
     "proof.sets.rotated": _PUBLIC,
-    "scoring.unit_passes.Regression._constant": _PUBLIC,
-    "scoring.unit_passes.Regression.curved": _PUBLIC,
-    "models.panel.Intercepts.events": _PUBLIC,
-    "models.survival.hazard.Timeline.hazards": _PUBLIC,
-    "models.survival.hazard.Timeline.terms": _PUBLIC,
     "models.glm.estimate_tested": _PUBLIC,
     **dict.fromkeys(
         (
@@ -851,7 +846,6 @@ NOT_OF_A_ROW = {
     "models.newton.PoissonLoss.terms": _VALUE,
     "models.newton._sums": _KEPT,
     "models.newton._newton": _KEPT,
-    "scoring.unit_passes.Regression.typical_long": _PUBLIC,
     "proof.statistics.Gram.of": _CORNERS,
     "proof.sets.Ball.corners": _CORNERS,
     "models.linear.compared.release_jl": "a sum of float normals times rows: the guarantee carries a note",
@@ -868,6 +862,10 @@ def is_product(n):
 #: numbers: no array of rows reaches them.
 NO_ARRAY_OF_ROWS = tuple(f"dpmodels.{m}" for m in (
     "families", "models.residual", "scoring.coordinates", "scoring.mean_models", "scoring.models", "scoring.passes",
+    "scoring.unit_passes", "scoring.unit_scales", "scoring.units", "scoring.clusters",
+    "models.choice", "models.panel", "models.weights", "models.survival.cox", "models.survival.hazard",
+    "models.survival.table", "models.survival.zph", "models.table.layout", "models.table.quantiles",
+    "models.table.weighted", "models.table.weighted_quantiles",
 ))  # fmt: skip
 
 
@@ -922,19 +920,15 @@ def test_a_planted_product_of_rows_is_found(closure):
 # -- the end of rows ----------------------------------------------------------------------------
 #: What makes whole numbers of floats.
 ROUNDED = {"trunc", "rint", "floor", "fix", "around", "round"}
-_PLACE = "a place in a public grid, cut to it: no length of a row"
-_WHOLE = "asks whether a cell is a whole number: nothing is rounded"
 _OUTPUT = "noise is in it already: what is released lies on a public grid"
 #: Where rows, or what is made of them, become whole numbers outside sums/products.py, and why.
 NOT_AN_END = {
     "sums.cells.gram_of": "integers, cut in two parts",
     "models.newton.mapped_sums": "a gradient on a grain of its own (theory.md 4.4)",
     "models.kernel._bins": "a weight and what is left of 1: the two add up",
-    "scoring.clusters.PersonScores.of_rows": "summed over a person's part, which is ended",
-    "scoring.unit_passes.own_scores": "summed over a unit, whose sum is ended",
-    "scoring.unit_passes.PlacesJob.over": "shares of a unit that add up to 2^20 at most",
-    "models.choice._Rows.expand": _WHOLE,
-    "models.table.quantiles.cells_of": _PLACE,
+    "core.clusters.PeopleByCluster.parts": "summed over a person's part, which is ended",
+    "core.units.summed_scores": "summed over a unit, whose sum is ended",
+    "core.sets.Bins.add_people": "shares of a unit that add up to 2^20 at most",
     "models.custom._rounded": _OUTPUT,
     "models.glm.release_tested": _OUTPUT,
     "models.linear.compared.release_jl": _OUTPUT,
@@ -954,7 +948,7 @@ def is_rounded(n):
 def rounded_rows(closure):
     """Return module.function -> roundings, where rows are mapped and added up."""
     found = functions_with(closure, with_rows(closure), is_rounded)
-    rooms = ("sums.", "proof.", "scoring.", "models.", "planted.")
+    rooms = ("sums.", "proof.", "core.", "scoring.", "models.", "planted.")
     public = ("models.table.nulls.noise_cdf",)  # of the noise alone
     return {k: v for k, v in found.items() if k.startswith(rooms) and k not in public}
 
@@ -965,6 +959,31 @@ def test_rows_become_integers_in_one_place(closure):
     assert ends == {f"sums.products.{name}" for name in (
         "end_in_ball", "end_along", "end_of_rows", "end_of_numbers", "towards_zero")}  # fmt: skip
     assert set(found) - ends == set(NOT_AN_END)
+
+
+#: Where numbers of opaque rows are read outside ``core/``, and why.
+OPENED = {"models/choice.py:at_public_rows": "public rows, at which probabilities are predicted"}
+
+
+def opened_rows(trees):
+    """Yield file:function where ``.numbers`` of an object is read that is no ``self``."""
+    for file, tree in trees.items():
+        if file.startswith(("core/", KIT)) or "Rows" not in ast.unparse(tree):
+            continue
+        for function in (n for n in ast.walk(tree) if isinstance(n, FUNCTIONS)):
+            for n in ast.walk(function):
+                if isinstance(n, ast.Attribute) and n.attr in ("numbers", "_a", "_counts"):
+                    owner = ast.unparse(n.value)
+                    if owner not in ("self", "centre") and not owner.endswith("grid"):
+                        yield f"{file}:{function.name}"
+
+
+def test_formulas_never_open_rows():
+    trees = {f: t for f, t in all_trees().items() if "core.rows" in ast.unparse(t)}
+    assert len(trees) > 15
+    assert set(opened_rows(trees)) == set(OPENED)
+    planted = ast.parse("def f(z: Rows):\n    return z.numbers.max()")
+    assert list(opened_rows({"planted.py": planted})) == ["planted.py:f"]
 
 
 def test_a_planted_rounding_of_rows_is_found(closure):

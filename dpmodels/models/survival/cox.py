@@ -18,7 +18,8 @@ import numpy as np
 
 from dpmodels import messages
 from dpmodels.arrays import Array
-from dpmodels.core.release import Own
+from dpmodels.core.release import answered
+from dpmodels.core.rows import Rows, kept, where
 from dpmodels.errors import RequestError
 from dpmodels.families import EVENTS_OF_SURVIVAL
 from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, events_sd, opened
@@ -28,9 +29,8 @@ from dpmodels.models.survival.table import (
     INTERVALS,
     CellNoise,
     Layout,
-    SurvivalPass,
+    follow_up_release,
     layout_of,
-    statistic_of,
 )
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
@@ -41,13 +41,13 @@ from dpmodels.scoring.run import Chain, Closing, Fitting, ModelSpec, ScoringRele
 from dpmodels.scoring.unit_passes import in_u, predictor
 from dpmodels.scoring.unit_scales import Spread
 from dpmodels.scoring.units import Initialised, UnitModel
-from dpmodels.sums.ask import Ask, Query
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.notes import Note
     from dpmodels.records import Estimate, Release, Request
     from dpmodels.scoring.coordinates import Coordinates
+    from dpmodels.sums.ask import Ask
 
 
 # -- The hazard that a Cox fit starts from: a value for each cell of time, and its errors.
@@ -261,13 +261,11 @@ class Risk:
         sd = math.sqrt(max(float(self.theta @ self.theta) - mean * mean, 1e-12))
         return np.asarray(mean + sd * ndtri(np.arange(1, TENTHS) / TENTHS))
 
-    def added_to(self, block: Array) -> Array:
-        """Return a block with an extra row: the decile of each row, NaN if it is not known."""
-        with np.errstate(all="ignore"):
-            eta = predictor(self.theta, in_u(self.coordinates, block))
-        finite = np.isfinite(eta)
-        tenth = np.searchsorted(self.cuts, np.where(finite, eta, 0.0), side="right")
-        return np.concatenate([block, np.where(finite, tenth, np.nan)[None, :]])
+    def __call__(self, z: Rows) -> Rows:
+        """Return the decile of each row, NaN if it is not known."""
+        eta = predictor(self.theta, in_u(self.coordinates, z))
+        tenth = np.searchsorted(self.cuts, kept(eta, np.isfinite(eta)), "right")
+        return where(np.isfinite(eta), tenth, np.nan)
 
 
 def by_risk(layout: Layout) -> Layout:
@@ -351,9 +349,10 @@ class Concordance(Closing):
         assert isinstance(model, Hazard)
         theta = released.fits[0].state.theta[: len(model.coordinates.W0)]
         layout = by_risk(self.layout)
-        over = SurvivalPass(design, layout, self.people, Risk(model.coordinates, theta))
-        query = Query(statistic_of(layout, people=self.people), over)
-        noisy = yield Own(lambda ask: ask(self.name, query))
+        risk = Risk(model.coordinates, theta)
+        noisy = yield follow_up_release(
+            self.name, design, layout, people=self.people, group_of=risk
+        )
         noise = CellNoise(layout, float(noisy.sd.flat[0]))
         return concordance_of(layout, noise, noise.fit(noisy.values, float(self.N)))
 
@@ -395,9 +394,8 @@ class CoxModel(UnitModel):
         **Privacy.** ``TABLE_SHARE`` of the call's mu^2, for one unit, whose contribution to the
         table is bounded (``theory.md``, 2).
         """
-        statistic = statistic_of(self.layout, people=self.people)
-        over = SurvivalPass(design, self.layout, self.people)
-        table = ask(SURVIVAL_STEP, Query(statistic, over))
+        release = follow_up_release(SURVIVAL_STEP, design, self.layout, people=self.people)
+        table = answered(release, ask)
         noise = CellNoise(self.layout, float(table.sd.flat[0]))
         cells = noise.fit(table.values, float(self.N))
         line, events = offset_of(self.layout, noise, cells)

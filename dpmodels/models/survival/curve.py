@@ -17,21 +17,22 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array
+from dpmodels.core.followup import FollowUp
+from dpmodels.core.release import answered
 from dpmodels.errors import RequestError
 from dpmodels.models.survival.table import (
     CellNoise,
     Layout,
-    SurvivalPass,
+    follow_up_release,
     layout_of,
     rounding,
-    statistic_of,
 )
 from dpmodels.planning import Plan
 from dpmodels.proof.prove import noise_of
 from dpmodels.ranges import Split
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-from dpmodels.sums.ask import Ask, Query
+from dpmodels.sums.ask import Ask
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -366,7 +367,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[SurvivalDetail]:
         title = "Aalen-Johansen of a table of follow-up"
         request = replace(request, method=replace(request.method, title=title))
     split = Split(request, design, {"table": (_CURVE_STEP, 1.0)}, ranged=False)
-    statistic = statistic_of(layout, people=request.by_person)
+    statistic = FollowUp(layout, people=request.by_person).statistic
     sd = float(noise_of(statistic, split["table"], request.relation)[0])
     noise = CellNoise(layout, sd)
     ahead, sampling = _foreseen(layout, noise, n)
@@ -432,8 +433,9 @@ def release(plan: Plan[SurvivalDetail], ask: Ask) -> Release:
     """
     detail = plan.detail
     people = plan.request.by_person
-    over = SurvivalPass(plan.design, detail.layout, people)
-    noisy = ask(_CURVE_STEP, Query(statistic_of(detail.layout, people=people), over))
+    noisy = answered(
+        follow_up_release(_CURVE_STEP, plan.design, detail.layout, people=people), ask
+    )
     cells: Array = detail.noise.fit(noisy.values, plan.n)
     return Release({"cells": cells}, plan.guarantee, plan.design)
 

@@ -13,27 +13,34 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.models.survival.table import separate_episodes
+from dpmodels.core.own import OwnRows
+from dpmodels.core.rows import (
+    Rows,
+    clip,
+    column_at,
+    complete,
+    entry,
+    kept,
+    linear,
+    stack,
+    total,
+    used_up,
+    where,
+)
+from dpmodels.core.units import Scores, UnitFormula
 from dpmodels.scoring.clip import first_clip
 from dpmodels.scoring.models import State
-from dpmodels.scoring.unit_passes import Expanded, Expansion, Local, in_u, predictor
-from dpmodels.sums.products import mapped, squares
+from dpmodels.scoring.unit_passes import Expansion, in_u, predictor
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Survival
     from dpmodels.scoring.coordinates import Coordinates
-    from dpmodels.sources.people import BlockOfPeople
-
-Index = npt.NDArray[np.intp]
-Mask = npt.NDArray[np.bool_]
 
 #: Terms of time in every stratum: 1, t, t^2.
 _Q = 3
@@ -142,7 +149,7 @@ class Hazard(Expansion):
 
     stops: ClassVar[bool] = True
 
-    def at(self, state: State, clip: float = math.inf) -> Local:
+    def at(self, state: State, clip: float = math.inf) -> UnitFormula:
         """Return follow-up at a fit, stopped where the score would be longer than ``clip``."""
         return FollowedUp(self, state.theta, state.W, clip)
 
@@ -198,66 +205,51 @@ class FollowedUp:
 
         return flat(before), flat(each)
 
-    def expand(self, block: BlockOfPeople) -> Expanded:
+    def __call__(self, rows: Rows, own: OwnRows) -> Scores:
         """Return the score of each row, and its information as a sum of 3 products ``v v'``."""
         model, line = self.model, self.model.timeline
-        rows, where = block.rows, model.where
+        places, late = model.where, model.where.start is not None
         u = in_u(self.model.coordinates, rows)
         low, high = float(line.edges[0]), float(line.edges[-1])
-        T = rows[where.time]
-        start = np.full_like(T, low) if where.start is None else rows[where.start]
-        late = where.start is not None
-        counted = np.isfinite(u.sum(axis=0)) & (start < high)
-        counted &= (start < T) if late else (start <= T)  # an event at the beginning counts
+        T: Any = rows[places.time]
+        start: Any = np.full_like(T, low) if places.start is None else rows[places.start]
+        # an event at the beginning counts
+        counted = complete(u) & (start < high) & ((start < T) if late else (start <= T))
         if model.people and late:
-            counted = counted & self._counted_episodes(
-                block, start, T, counted, self._bytes(block, u)
-            )
-        u = np.where(counted, u, 0.0)
-        T, start = np.where(counted, T, low), np.where(counted, start, low)
-        D = np.where(counted & (high >= T), rows[where.event], 0.0)
-        T = np.clip(T, low, high)
-        start = np.clip(start, low, high)
-        stratum = np.zeros(len(T), dtype=np.intp)
-        if where.strata is not None:
-            stratum = np.where(counted, rows[where.strata], 0.0).astype(np.intp)
+            counted = counted & own.separate(start, T, counted, *self._order(rows, u))
+        u = kept(u, counted)
+        T, start = where(counted, T, low), where(counted, start, low)
+        D = where(counted & (high >= T), rows[places.event], 0.0)
+        T, start = clip(T, low, high), clip(start, low, high)
+        stratum: Any = np.zeros_like(T)
+        if places.strata is not None:
+            stratum = where(counted, rows[places.strata], 0.0)
         eta = predictor(self.theta[: len(u)], u)
-        risk = np.where(counted, np.exp(np.clip(eta, -_MOST_PREDICTOR, _MOST_PREDICTOR)), 0.0)
-        T = np.where(D == 1.0, self._event_time(risk, stratum, start, T), T)
-        weight, followed_whole = np.ones(len(T)), None
+        risk = where(counted, np.exp(clip(eta, -_MOST_PREDICTOR, _MOST_PREDICTOR)), 0.0)
+        T = where(D == 1.0, self._event_time(risk, stratum, start, T), T)
+        weight: Any = np.ones_like(T)
+        whole = None
         if math.isfinite(self.clip):
-            weight, T, D, cut = self._stopped(block, u, risk, stratum, start, T, D, counted)
-            followed_whole = ~np.logical_or.reduceat(cut, np.cumsum(block.counts) - block.counts)
-        expanded = self._summed(block, u, risk, weight, stratum, start, T, D)
-        return replace(expanded, whole=followed_whole)
+            order = self._order(rows, u)
+            weight, T, D, cut = self._stopped(own, order, u, risk, stratum, start, T, D, counted)
+            whole = ~own.any(cut)
+        return replace(self._summed(u, risk, weight, stratum, start, T, D), whole=whole)
 
-    def _bytes(self, block: BlockOfPeople, u: Array) -> tuple[Array, ...]:
+    def _order(self, rows: Rows, u: Rows) -> tuple[Rows, ...]:
         """Return the columns that decide the order of a person's rows with the same times.
 
         Rows that agree in all of them are the same row twice, so their order does not matter.
         """
-        where = self.model.where
-        strata = () if where.strata is None else (block.rows[where.strata],)
-        return (*u, *strata, block.rows[where.event], block.rows[where.time])
+        places = self.model.where
+        strata = () if places.strata is None else (rows[places.strata],)
+        return (rows[places.time], rows[places.event], *strata, u)
 
-    @staticmethod
-    def _counted_episodes(
-        block: BlockOfPeople, start: Array, T: Array, counted: Array, ties: tuple[Array, ...]
-    ) -> Array:
-        """Return the mask of rows that count: of a person's overlapping episodes the earliest."""
-        person = np.repeat(np.arange(len(block.counts)), block.counts)
-        order = np.lexsort((*ties, T, start, person))
-        order = order[counted[order]]
-        keep = np.zeros(len(T), dtype=bool)
-        keep[order[separate_episodes(person[order], start[order], T[order])]] = True
-        return keep
-
-    def _cell(self, T: Array) -> Index:
+    def _cell(self, T: Rows) -> Rows:
         """Return the index of the cell (a, b] that contains each time, 0 for the first edge."""
         line = self.model.timeline
-        return np.clip(np.searchsorted(line.edges, T, side="left") - 1, 0, line.K - 1)
+        return clip(np.searchsorted(line.edges, T, "left") - 1, 0, line.K - 1)
 
-    def _event_time(self, risk: Array, stratum: Index, start: Array, T: Array) -> Array:
+    def _event_time(self, risk: Rows, stratum: Rows, start: Rows, T: Rows) -> Rows:
         """Return until when rows with an event at T are at risk, in the cell of T.
 
         Where in its cell an event happens is not used, so that times on a grid may lie anywhere in
@@ -266,17 +258,18 @@ class FollowedUp:
         """
         line = self.model.timeline
         cell = self._cell(T)
-        begin, end = np.maximum(line.edges[cell], start), line.edges[cell + 1]
+        at = stratum * line.K + cell
+        begin, end = np.maximum(entry(line.edges, cell), start), entry(line.edges, cell + 1)
         if line.parts is not None:
-            part = line.parts[stratum, cell]
+            part = entry(line.parts.ravel(), at)
         else:
-            m = risk * self._hazards[stratum, cell] * (end - begin)
-            m = np.clip(m, _FEW_EXPECTED, _MOST_PREDICTOR)
+            m = risk * entry(self._hazards.ravel(), at) * (end - begin)
+            m = clip(m, _FEW_EXPECTED, _MOST_PREDICTOR)
             part = 1.0 / m - 1.0 / np.expm1(m)
-        return np.where(line.edges[0] < T, begin + part * (end - begin), T)
+        return where(line.edges[0] < T, begin + part * (end - begin), T)
 
-    def _integral_up_to(self, terms: slice, stratum: Index, T: Array, cell: Index) -> Array:
-        """Return the baseline integrals A1, A2 up to time T of m rows, (terms, m).
+    def _integral_up_to(self, terms: slice, stratum: Rows, T: Rows, cell: Rows) -> Rows:
+        """Return the baseline integrals A1, A2 up to time T of each row.
 
         ``terms`` selects rows of :attr:`_tables`. ``cell`` is the cell that contains T: the
         integral over the cells before it, plus the part of it before T.
@@ -284,155 +277,124 @@ class FollowedUp:
         before, rate = self._tables
         line = self.model.timeline
         at = stratum * line.K + cell
-        out = np.take(rate[terms], at, axis=1)
-        out *= T - line.edges[cell]
-        out += np.take(before[terms], at, axis=1)
-        return out
+        within = entry(rate[terms], at) * (T - entry(line.edges, cell))
+        return within + entry(before[terms], at)
 
     def _summed(
-        self, block: BlockOfPeople, u: Array, risk: Array, weight: Array, stratum: Index,
-        start: Array, T: Array, D: Array,
-    ) -> Expanded:  # fmt: skip
-        """Return whitened scores ``z (D - risk A1)`` and information ``P A2 P' risk`` of m rows.
+        self, u: Rows, risk: Rows, weight: Rows, stratum: Rows, start: Rows, T: Rows, D: Rows
+    ) -> Scores:
+        """Return whitened scores ``z (D - risk A1)`` and information ``P A2 P' risk`` of rows.
 
         ``D``: whether the row ends with an event. ``risk``: its hazard ratio e^(linear predictor).
         """
-        line, first = self.model.timeline, len(u)
-        r, m = len(self.theta), len(T)
+        line = self.model.timeline
         cell = self._cell(T)
         late = self.model.where.start is not None
         begun = self._cell(start) if late else cell
-        at_risk = np.where(start < T, risk, 0.0)
+        at_risk = where(start < T, risk, 0.0)
+        strata = self._strata(stratum)
 
-        def followed(terms: slice) -> Array:
+        def followed(terms: slice) -> Rows:
             """Return each row's integrals A1 or A2 from its start to T, times its risk."""
             out = self._integral_up_to(terms, stratum, T, cell)
             if late:  # otherwise every row starts at the first edge, where the integrals are 0
-                out -= self._integral_up_to(terms, stratum, start, begun)
-            out *= at_risk
-            return out
+                out = out - self._integral_up_to(terms, stratum, start, begun)
+            return out * at_risk
 
-        events = np.take(np.concatenate(list(line.terms), axis=1), stratum * line.K + cell, axis=1)
+        events = entry(np.concatenate(list(line.terms), axis=1), stratum * line.K + cell)
         residual = (events * D - followed(slice(_Q))) * weight
-        score = np.zeros((r, m))
-        score[:first] = u * residual[0]
-        for of_stratum, term, at in self._of_stratum(stratum, first):
-            score[at] = residual[term] * of_stratum
+        of_time = [residual[term] * mine for mine, term in strata]
 
-        def information() -> Array:
+        def information() -> tuple[Rows, ...]:
             root = np.sqrt(weight)
             L = [part * root for part in _lower_root(followed(slice(_Q, None)))]
-            v = np.zeros((r, m, _Q))
-            v[:first, :, 0] = u * L[0]  # the intercept of the row carries its columns
-            for of_stratum, term, at in self._of_stratum(stratum, first):
-                for column in range(term + 1):
-                    v[at, :, column] = L[term * (term + 1) // 2 + column] * of_stratum
-            return mapped(self.W, v.reshape(r, m * _Q))
+            parts = []
+            for column in range(_Q):  # the intercept of the row carries its columns
+                of_columns: Any = u * L[0] if column == 0 else np.zeros_like(u)
+                of_terms: list[Any] = [
+                    L[term * (term + 1) // 2 + column] * mine
+                    if column <= term else np.zeros_like(root)
+                    for mine, term in strata
+                ]  # fmt: skip
+                parts.append(linear(self.W, stack(of_columns, *of_terms)))
+            return tuple(parts)
 
-        return Expanded(mapped(self.W, score), block.counts, information, block.counts * _Q)
+        return Scores(linear(self.W, stack(u * residual[0], *of_time)), information)
 
-    def _of_stratum(self, stratum: Index, first: int) -> Iterator[tuple[Array | float, int, int]]:
-        """Yield (mask of the rows of its stratum, term, index in theta) of every time term."""
+    def _strata(self, stratum: Rows) -> list[tuple[Any, int]]:
+        """Return (1 in rows of its stratum, else 0; term) of every time term, as in theta."""
         line = self.model.timeline
-        for s in range(len(line.rates)):
-            of_stratum = 1.0 if len(line.rates) == 1 else (stratum == s).astype(float)
-            for term, at in line.slots(s, first):
-                yield of_stratum, term, at
+        many = len(line.rates)
+        return [
+            (1.0 if many == 1 else (stratum == s) * 1.0, term)
+            for s in range(many) for term, _ in line.slots(s, 0)
+        ]  # fmt: skip
 
     def _stopped(
-        self, block: BlockOfPeople, u: Array, risk: Array, stratum: Index, start: Array, T: Array,
-        D: Array, counted: Array,
-    ) -> tuple[Array, Array, Array, Mask]:  # fmt: skip
-        """Return (weights, T, D, cut) of m rows whose follow-up is stopped at expected length C.
+        self, own: OwnRows, order: tuple[Rows, ...], u: Rows, risk: Rows, stratum: Rows,
+        start: Rows, T: Rows, D: Rows, counted: Rows,
+    ) -> tuple[Rows, Rows, Rows, Rows]:  # fmt: skip
+        """Return (weights, T, D, cut) of rows whose follow-up is stopped at expected length C.
 
-        ``cut`` is the mask of rows that lose most of their follow-up. A row has the weight
+        ``cut`` says which rows lose most of their follow-up. A row has the weight
         ``w = min(1, C / |W z|)``, z of its first cell. Over a person's rows in order, follow-up
         goes up to the last cell k with ``sum_{j <= k} |W z_j| w m_j <= C`` and no
         ``|W z_j| w > C``. m_j is the expected number of events of the *whole* cell j, because the
         time lived in it is an outcome. Later time, and its event, are left out.
         """
         line, C = self.model.timeline, self.clip
-        length = np.sqrt(self._squares(u, stratum))
-        inside = np.arange(line.K)[:, None]
-        at_risk_in = inside <= np.where(counted, self._cell(T), -1)
-        entry = length[0]
+        size: Any = np.sqrt(self._squares(u, stratum))
+        inside = np.arange(line.K)
+        at_risk_in, first = inside <= where(counted, self._cell(T), -1), size[0]
         if self.model.where.start is not None:
             begun = self._cell(start)
             # a row begins in the cell after the one that ends at its start
-            after = (start >= line.edges[begun + 1]) & (start > line.edges[0])
-            begun = np.where(after, begun + 1, begun)
-            at_risk_in &= inside >= begun
-            entry = np.take_along_axis(length, begun[None, :], axis=0)[0]
-        weight = np.minimum(1.0, C / np.maximum(entry, 1e-300))
-        width = np.diff(line.edges)[:, None]
-        of_cells = np.ascontiguousarray((self._hazards * width.T).T)  # (K, S)
-        mass = length * (weight * risk)  # (K, m): mass of whole cells
-        mass *= of_cells if len(line.rates) == 1 else np.take(of_cells, stratum, axis=1)
-        length *= weight
-        mass[length > C * (1.0 + 1e-9)] = np.inf
-        steps = np.where(at_risk_in, np.ceil(np.minimum(mass * (1.0 / _GRAIN), 2.0**40)), 0.0)
-        total = steps.sum(axis=0)
-        before = self._before(block, total, start, self._bytes(block, u))
+            after = (start >= entry(line.edges, begun + 1)) & (start > line.edges[0])
+            begun = where(after, begun + 1, begun)
+            at_risk_in = at_risk_in & (inside >= begun)
+            first = column_at(size, begun)
+        weight = np.minimum(1.0, C / np.maximum(first, 1e-300))
+        of_cells = (self._hazards * np.diff(line.edges)).T  # (K, S)
+        mass = size * (weight * risk)  # of whole cells, K numbers
+        mass = mass * (of_cells[:, 0] if len(line.rates) == 1 else entry(of_cells, stratum))
+        mass = where(size * weight > C * (1.0 + 1e-9), np.inf, mass)
+        steps = where(at_risk_in, np.ceil(np.minimum(mass * (1.0 / _GRAIN), 2.0**40)), 0.0)
+        used = total(steps)
         # the first cell that is not used; K: all are, as of most
-        last = np.full(len(T), line.K)
-        long = np.flatnonzero(before + total > C / _GRAIN)
-        over = before[long] + np.cumsum(steps[:, long], axis=0) > C / _GRAIN
-        last[long] = np.argmax(over, axis=0)
-        stop = np.maximum(line.edges[last], start)
-        D = np.where(stop >= T, D, 0.0)
-        used = np.ones(len(T))
-        at_risk_through = np.where(np.arange(line.K)[:, None] < last[long], steps[:, long], 0.0)
-        used[long] = at_risk_through.sum(axis=0) / total[long]
-        return weight, np.minimum(T, stop), D, weight * used < KEPT
+        last, part = used_up(steps, own.before(used, start, used, *order), C / _GRAIN)
+        stop = np.maximum(entry(line.edges, last), start)
+        D = where(stop >= T, D, 0.0)
+        return weight, np.minimum(T, stop), D, weight * part < KEPT
 
-    def _squares(self, u: Array, stratum: Index) -> Array:
-        """Return the squared whitened length ``|W z_j|^2`` of m rows in each cell j, (K, m).
+    def _squares(self, u: Rows, stratum: Rows) -> Rows:
+        """Return the squared whitened length ``|W z_j|^2`` of a row in each cell j, K numbers.
 
         It is ``|w|^2 + 2 g_j'w + |g_j|^2``, with w the whitened columns of a row and g_j the
         whitened time terms of cell j.
         """
         line, first = self.model.timeline, len(u)
-        w = mapped(np.ascontiguousarray(self.W[:, :first]), u)
-        out = np.zeros((line.K, u.shape[1]))
+        w: Rows = linear(np.ascontiguousarray(self.W[:, :first]), u)
+        out: Any = None
         for s in range(len(line.rates)):
             G = np.zeros((len(self.W), line.K))
             for term, at in line.slots(s, first):
                 G += self.W[:, at][:, None] * line.terms[s, term]
-            lengths = mapped(np.ascontiguousarray(2.0 * G.T), w)
-            lengths += np.sum(G * G, axis=0)[:, None]
-            out = lengths if len(line.rates) == 1 else np.where(stratum == s, lengths, out)
-        return np.maximum(out + squares(w), 0.0)
-
-    def _before(
-        self, block: BlockOfPeople, steps: Array, start: Array, ties: tuple[Array, ...]
-    ) -> Array:
-        """Return the expected length that a person's earlier rows used up, (m,), in grains.
-
-        ``steps`` (m,): expected length of each row, in the same integers (``_GRAIN``).
-        """
-        if len(block.counts) == len(steps):
-            return np.zeros(len(steps))
-        person = np.repeat(np.arange(len(block.counts)), block.counts)
-        order = np.lexsort((*ties, steps, start, person))
-        ordered = steps[order]
-        up_to = np.cumsum(ordered.astype(np.int64)) - ordered.astype(np.int64)
-        first = np.cumsum(block.counts) - block.counts
-        out = np.empty(len(steps))
-        out[order] = (up_to - np.repeat(up_to[first], block.counts)).astype(float)
-        return out
+            of_cells = linear(np.ascontiguousarray(2.0 * G.T), w) + np.sum(G * G, axis=0)
+            out = of_cells if out is None else where(stratum == s, of_cells, out)
+        return np.maximum(out + total(w * w), 0.0)
 
 
-def _lower_root(a: Array) -> list[Array]:
+def _lower_root(a: Rows) -> list[Rows]:
     """Return the lower triangle L of ``A = L L'``, row by row, of 3 by 3 matrices.
 
-    ``a`` (6, m): lower triangles 00, 10, 11, 20, 21, 22, positive semidefinite but for rounding.
+    ``a``: lower triangles 00, 10, 11, 20, 21, 22, positive semidefinite but for rounding.
     """
 
-    def root(x: Array, size: Array) -> Array:
-        return np.sqrt(np.where(x > 1e-12 * size, x, 0.0))
+    def root(x: Any, size: Any) -> Any:
+        return np.sqrt(where(x > 1e-12 * size, x, 0.0))
 
-    def over(x: Array, y: Array) -> Array:
-        return np.divide(x, y, out=np.zeros_like(x), where=y > 0.0)
+    def over(x: Any, y: Any) -> Any:
+        return where(y > 0.0, x / where(y > 0.0, y, 1.0), 0.0)
 
     l00 = root(a[0], a[0])
     l10, l20 = over(a[1], l00), over(a[3], l00)

@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.core.followup import FollowUp
+from dpmodels.core.release import Release
+from dpmodels.core.rows import Rows, entry, kept, stack, where
 from dpmodels.errors import RequestError, shown
-from dpmodels.proof.sets import STEPS, Orthant
-from dpmodels.proof.statistics import Sum, Tree
-from dpmodels.sources.summed import integer_sums, summed
-from dpmodels.sums.products import towards_zero
-from dpmodels.sums.rowmap import CountsOfPeople, shares
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design, Survival
-    from dpmodels.sources.people import BlockOfPeople
 
 
 #: Intervals by default, and most intervals for which each has separate noise.
@@ -151,30 +148,31 @@ class Layout:
         return np.concatenate(parts)
 
     # -- rows ------------------------------------------------------------------------------
-    def last_run(self, time: Array, event: Array) -> npt.NDArray[np.int64]:
+    def last_run(self, time: Rows, event: Rows) -> Any:
         """Return the index of the run in which follow-up ends, or -1 beyond the last break.
 
         Events in (a, b], censorings in (a, b) or at a: who is censored at a break is at risk up to
         it, and not after it.
         """
         edges, near = np.array(self.edges), rounding(self.edges)
-        died = np.maximum(np.searchsorted(edges + near, time, side="left") - 1, 0)
-        left = np.maximum(np.searchsorted(edges - near, time, side="right") - 1, 0)
-        at = time <= edges[left] + near
+        died = np.maximum(np.searchsorted(edges + near, time, "left") - 1, 0)
+        left = np.maximum(np.searchsorted(edges - near, time, "right") - 1, 0)
+        at = time <= entry(edges, left) + near
         left = np.where(left < self.K, left + np.where(at, 2, 1) * self.K, -1)
         last = self.kinds - len(self.causes) - 1  # kind of events of a cause j > 1, less j
-        run = np.where(event > 1.0, last + event, 0.0).astype(np.int64) * self.K
+        run = np.trunc(np.where(event > 1.0, last + event, 0.0)) * self.K
         return np.where(event >= 1.0, np.where(died < self.K, run + died, -1), left)
 
-    def entered(self, start: Array) -> npt.NDArray[np.int64]:
+    def entered(self, start: Rows) -> Any:
         """Return the index of the run in which follow-up begins, or -1 if after the last run.
 
         In (a, b), or at a; the first break and all before are one.
         """
         edges, near = np.array(self.edges), rounding(self.edges)
         start = np.maximum(start, edges[0])
-        k = np.searchsorted(edges - near, start, side="right") - 1
-        return np.where(k < self.K, k + np.where(start <= edges[k] + near, 4, 3) * self.K, -1)
+        k = np.searchsorted(edges - near, start, "right") - 1
+        kind = np.where(start <= entry(edges, k) + near, 4, 3)
+        return np.where(k < self.K, k + kind * self.K, -1)
 
 
 def rounding(edges: npt.ArrayLike) -> float:
@@ -287,222 +285,50 @@ def _whole_breaks(low: float, high: float) -> tuple[float, ...]:
     return (*(float(low + v) for v in inner), float(high))
 
 
-# -- The exact cells of a survival table: of rows, and of people (``theory.md``, 2).
-#
-# A row with no entry is one unit of mass: one cell. An episode is two, where it is entered and
-# where it ends; the table of a person's episodes is scaled into a ball if it is longer than that of
-# the episodes that are allowed.
+# -- The release of a survival table: the formula of a row (``theory.md``, 2).
 
 
-Codes = npt.NDArray[np.int64]
-_ONE = int(STEPS)
-#: Pays for the rounding of a factor and its product, so that no square grows.
-_BELOW = 1.0 - 2.0**-40
+def spells(
+    z: Rows, places: Survival, layout: Layout, group_of: Callable[[Rows], Rows] | None = None
+) -> tuple[Rows, Rows, Rows, Rows]:
+    """Return what :class:`dpmodels.core.followup.FollowUp` adds of the episode of a row.
 
-
-def statistic_of(layout: Layout, *, people: bool) -> Tree | Sum:
-    """Return the released statistic: one cell per level of a unit, or episode counts in a ball."""
-    if not layout.entries:
-        return Tree(layout.levels, layout.sizes, people=people)
-    return Sum(Orthant(sum(layout.sizes), 2 * layout.episodes * layout.levels))
-
-
-class Groups(Protocol):
-    """Groups defined by released numbers instead of a column. Sent to workers."""
-
-    def added_to(self, block: Array) -> Array:
-        """Return a block with an extra row, the group of each of its rows, or NaN."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class SurvivalPass:
-    """The table of a layout, all levels one after the other."""
-
-    design: Design
-    layout: Layout
-    people: bool = False
-    groups: Groups | None = None  # None: the groups of the formula
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> npt.NDArray[np.object_]:
-        """Return the table in steps of the statistic. Confidential."""
-        where = self.design.survival
-        assert where is not None
-        if self.groups is not None:  # in the row that is added
-            where = replace(where, group=self.design.q)
-        if not self.people:
-            job = functools.partial(_of_rows, where=where, layout=self.layout, groups=self.groups)
-            return integer_sums(rows, self.design, job)[0].astype(object)
-        sums = summed(rows, self.design, SurvivalOfPeople(where, self.layout, self.groups))
-        out = sums.values.astype(object)
-        if not self.layout.entries:  # a declared person without a row is missing
-            out[self.layout.sizes[0] - 1] += (rows.n - sums.people) * _ONE
-        return np.asarray(out, dtype=object)
-
-
-def episodes(block: Array, where: Survival, layout: Layout) -> tuple[Any, Codes, Codes, Codes]:
-    """Return (counted, group, entry, end) of the m episodes in a block of rows, each (m,).
-
-    ``counted``: mask of the rows that count. An episode that begins after the last break, or whose
-    end is not a time, does not. ``group``: number of the group. ``entry`` and ``end``: cells of the
-    table in which follow-up begins and ends. ``where``: rows of the block that hold start, time,
-    event, group and stratum.
+    Which rows count: an episode that begins after the last break, or whose end is not a time, does
+    not. The cells in which follow-up begins and ends. And start, time, event and group. ``places``:
+    rows of the block that hold them. ``group_of``: groups by released numbers instead of a column.
     """
-    time, event = block[where.time], block[where.event]
-    counted = np.isfinite(time)
-    group = np.zeros(len(time), dtype=np.int64)
-    for row, labels in ((where.strata, layout.stratas), (where.group, layout.groups)):
-        code = np.zeros(len(time)) if row is None else block[row]
-        counted &= code < len(labels)
-        group = group * len(labels) + np.where(counted, code, 0.0).astype(np.int64)
-    event = np.where(counted, event, 0.0)
-    end = layout.last_run(np.where(counted, time, layout.edges[0]), event)
+    time, event = z[places.time], z[places.event]
+    counted: Any = np.isfinite(time)
+    group: Any = np.zeros_like(time)
+    codes = [None if places.strata is None else z[places.strata]]
+    codes.append(group_of(z) if group_of else None if places.group is None else z[places.group])
+    for code, labels in zip(codes, (layout.stratas, layout.groups), strict=True):
+        at = group * 0.0 if code is None else code
+        counted = counted & (at < len(labels))
+        group = group * len(labels) + kept(at, at < len(labels))
+    event = kept(event, counted)
+    end = layout.last_run(where(counted, time, layout.edges[0]), event)
     runs = layout.kinds * layout.K
-    ends = np.where(end < 0, layout.G * runs + group, group * runs + end)
-    entry = np.zeros(len(time), dtype=np.int64)
+    ends = where(end < 0, layout.G * runs + group, group * runs + end)
+    begins: Any = np.zeros_like(time)
+    start: Any = begins
     if layout.entries:
-        assert where.start is not None
-        begun = layout.entered(np.where(counted, block[where.start], layout.edges[0]))
-        counted &= begun >= 0
-        entry = group * runs + np.maximum(begun, 0)
-    return counted, group, entry, ends
+        assert places.start is not None
+        start = z[places.start]
+        begun = layout.entered(where(counted, start, layout.edges[0]))
+        counted = counted & (begun >= 0)
+        begins = group * runs + np.maximum(begun, 0)
+    return counted, begins, ends, stack(start, time, event, group)
 
 
-def _of_rows(
-    blocks: Iterable[Array], where: Survival, layout: Layout, groups: Groups | None = None
-) -> tuple[npt.NDArray[np.int64]]:
-    """Return the table of counts of rows, all levels one after the other: each row is one unit."""
-    cells = np.zeros(layout.M, dtype=np.int64)
-    for block in blocks:
-        if groups is not None:
-            block = groups.added_to(block)
-        counted, _, entry, ends = episodes(block, where, layout)
-        cells += np.bincount(ends[counted], minlength=layout.M)
-        if layout.entries:
-            cells += np.bincount(entry[counted], minlength=layout.M)
-        else:
-            cells[-1] += len(counted) - int(counted.sum())
-    unit = _ONE if layout.entries else 1
-    return (np.concatenate([_level(cells, layout, v) for v in range(layout.levels)]) * unit,)
-
-
-def _level(cells: npt.NDArray[np.int64], layout: Layout, level: int) -> npt.NDArray[np.int64]:
-    """Return the counts of the nodes of one level of the tree from those of the cells."""
-    node = layout.node(np.arange(layout.M), level)
-    out = np.zeros(layout.sizes[level], dtype=np.int64)
-    np.add.at(out, node[node >= 0], cells[node >= 0])
-    return out
-
-
-# -- people ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class SurvivalOfPeople:
-    """Table to which a person adds the mean of their rows, or episodes scaled into a ball."""
-
-    where: Survival
-    layout: Layout
-    groups: Groups | None = None
-    of_people: ClassVar[bool] = True
-
-    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
-        """Return the sums over people, in steps of 2^-20. Confidential."""
-        layout = self.layout
-        totals = [np.zeros(size, dtype=np.int64) for size in layout.sizes]
-        people = 0
-        for part in blocks:
-            if self.groups is not None:
-                part = replace(part, rows=self.groups.added_to(part.rows))
-            people += len(part.counts)
-            person = np.repeat(np.arange(len(part.counts)), part.counts)
-            lay = self._scaled if layout.entries else self._means
-            for total, (where, share) in zip(totals, lay(part, person), strict=True):
-                np.add.at(total, where, share)
-        return CountsOfPeople(np.concatenate(totals), people)
-
-    def _means(self, part: BlockOfPeople, person: Any) -> list[tuple[Any, Any]]:
-        """Return (nodes, shares) of each level: a person's unit is divided evenly over their rows.
-
-        A person with 2 of 5 rows in a node adds 0.4 to it, in steps of 2^-20.
-        """
-        layout = self.layout
-        counted, _, _, ends = episodes(part.rows, self.where, layout)
-        cells = np.where(counted, ends, layout.M - 1)
-        mass = np.full(len(cells), _ONE, dtype=np.int64)
-        out = []
-        for level, size in enumerate(layout.sizes):
-            node = layout.node(cells, level)
-            node = np.where(node < 0, size, node)  # those of no interval, to be left out again
-            where, share = shares(person, node, mass, part.counts, size + 1)
-            out.append((where[where < size], share[where < size]))
-        return out
-
-    def _scaled(self, part: BlockOfPeople, person: Any) -> list[tuple[Any, Any]]:
-        """Return (nodes, counts) of each level: a person's episodes, scaled into the ball."""
-        layout = self.layout
-        who, entry, ends = own_episodes(part.rows, person, self.where, layout)
-        whose, cells = np.concatenate([who, who]), np.concatenate([entry, ends])
-        counts, square = [], np.zeros(len(part.counts), dtype=np.int64)
-        for level, size in enumerate(layout.sizes):
-            node = layout.node(cells, level)
-            key, count = np.unique(whose[node >= 0] * size + node[node >= 0], return_counts=True)
-            counts.append((key // size, key % size, count))
-            np.add.at(square, key // size, count**2)
-        most = 2 * layout.episodes * layout.levels
-        factor = np.ones(len(square))
-        long = square > most
-        factor[long] = np.sqrt(most / square[long]) * _BELOW
-        return [
-            (node, towards_zero(count * (factor[person] * _ONE)).astype(np.int64))
-            for person, node, count in counts
-        ]
-
-
-def own_episodes(
-    rows: Array, person: Any, where: Survival, layout: Layout
-) -> tuple[Codes, Codes, Codes]:
-    """Return (person, entry, end) of the episodes that count after clean-up, one each per episode.
-
-    ``person`` (m,) is the person of each row, and entry and end are cells of the table. If episodes
-    of a person overlap, the one with the earliest start counts. Ties are decided by end, event and
-    group, never by the order of rows. An episode that starts when the previous one of the same
-    group stopped without an event continues it, and the two are merged.
-    """
-    counted, group, entry, ends = episodes(rows, where, layout)
-    assert where.start is not None
-    start, stop, event = rows[where.start], rows[where.time], rows[where.event]
-    order = np.lexsort((group, event, stop, start, person))
-    order = order[counted[order]]
-    who, start, stop, event, group, entry, ends = (
-        x[order] for x in (person, start, stop, event, group, entry, ends)
-    )
-    keep = separate_episodes(who, start, stop)
-    who, start, stop, event, group, entry, ends = (
-        x[keep] for x in (who, start, stop, event, group, entry, ends)
-    )
-    same = (who[1:] == who[:-1]) & (group[1:] == group[:-1]) & (start[1:] == stop[:-1])
-    continued = same & (event[:-1] == 0.0)
-    first = np.flatnonzero(np.r_[True, ~continued])[: len(who)]
-    last = np.flatnonzero(np.r_[~continued, True])[: len(who)]
-    return who[first], entry[first], ends[last]
-
-
-def separate_episodes(who: Any, start: Array, stop: Array) -> npt.NDArray[np.bool_]:
-    """Return a mask of episodes, chosen per person so that none overlaps another.
-
-    Episodes are sorted by person (``who``) and start. One is kept if it begins no earlier than the
-    last one kept of the same person ends.
-    """
-    keep = np.ones(len(who), dtype=bool)
-    crossing = (who[1:] == who[:-1]) & (start[1:] < stop[:-1])
-    for person in np.unique(who[1:][crossing]):
-        low, high = np.searchsorted(who, [person, person + 1])
-        end = -np.inf
-        for i in range(low, high):
-            keep[i] = start[i] >= end
-            end = stop[i] if keep[i] else end
-    return keep
+def follow_up_release(
+    name: str, design: Design, layout: Layout, *, people: bool,
+    group_of: Callable[[Rows], Rows] | None = None,
+) -> Release:  # fmt: skip
+    """Return the release of the table of a layout."""
+    assert design.survival is not None
+    row = functools.partial(spells, places=design.survival, layout=layout, group_of=group_of)
+    return Release(name, FollowUp(layout, people=people), row, design)
 
 
 # -- From noisy nodes to cells: least squares over the tree and the public totals (``theory.md``,

@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.core.parallel import clipped
+from dpmodels.core.release import Release, answered
+from dpmodels.core.rows import Rows, clip, length, stack, total, where
+from dpmodels.core.units import Scores, ScoresInBall
 from dpmodels.errors import choice
-from dpmodels.models.survival.hazard import FollowedUp, Hazard, Index, Timeline, q_terms
+from dpmodels.models.survival.hazard import FollowedUp, Hazard, Timeline, q_terms
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import Sum
-from dpmodels.scoring.rules import GRAIN
-from dpmodels.scoring.unit_passes import Expanded, own_scores, units_of
-from dpmodels.sources.summed import Integers
-from dpmodels.sums.ask import Added, Ask, Query, Sums
-from dpmodels.sums.products import end_along, integers_of, squares
 from dpmodels.tables.content import Column, Row
 from dpmodels.tables.content import Layout as Page
 from dpmodels.tables.table import Result, Table
@@ -37,8 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpmodels.formula.design import Design
-    from dpmodels.sources.people import BlockOfPeople
-    from dpmodels.sources.rows import Coins
+    from dpmodels.sums.ask import Ask
 
 #: Expected events of a unit at most: later follow-up is left out, by predictors alone.
 MOST_EVENTS = 2.0
@@ -61,7 +56,7 @@ class Whitened:
     W: Array  # (p, p)
 
 
-def whitened(covariance: Array, joint: Array, events: float, at: Index, q: int) -> Whitened:
+def whitened(covariance: Array, joint: Array, events: float, at: Any, q: int) -> Whitened:
     """Return coordinates in which predictors have about mean 0 and variance 1 among events.
 
     Released numbers, so that only the noise depends on how right they are. The covariance
@@ -147,60 +142,41 @@ class ByInterval(FollowedUp):
     layout: Intervals
     ends: Array  # (J + 1,): ends of the intervals, among the ends of cells
 
-    def _squares(self, u: Array, stratum: Index) -> Array:
+    def _squares(self, u: Rows, stratum: Rows) -> Rows:
         """Return ones: expected events use up the bound, for any predictors."""
-        return np.ones((self.model.timeline.K, u.shape[1]))
+        return where(stratum == stratum, np.ones(self.model.timeline.K), 1.0)
 
     def _summed(
-        self, block: BlockOfPeople, u: Array, risk: Array, weight: Array, stratum: Index,
-        start: Array, T: Array, D: Array,
-    ) -> Expanded:  # fmt: skip
+        self, u: Rows, risk: Rows, weight: Rows, stratum: Rows, start: Rows, T: Rows, D: Rows
+    ) -> Scores:
         """Return the numbers of each row in the order of the layout."""
         lay, ends = self.layout, self.ends
-        z = u[1:]
-        z = z * np.minimum(1.0, lay.longest / np.maximum(np.sqrt(squares(z)), 1e-300))
-        at_risk = np.where(start < T, risk, 0.0)
-        which = np.clip(np.searchsorted(ends, T, side="left") - 1, 0, lay.J - 1)
-        out = np.zeros((lay.d, len(T)))
-        s, r, t, e, q = np.split(out, np.cumsum(lay.sizes)[:-1])
-        total = np.zeros(len(T))
+        z: Any = u[1:]
+        z = z * np.minimum(1.0, lay.longest / np.maximum(length(z), 1e-300))
+        at_risk = where(start < T, risk, 0.0)
+        which = clip(np.searchsorted(ends, T, "left") - 1, 0, lay.J - 1)
+        residual, expected = [], []
         for j in range(lay.J):
-            first, last = (np.clip(at, ends[j], ends[j + 1]) for at in (start, T))
+            first, last = (clip(at, ends[j], ends[j + 1]) for at in (start, T))
             m = (self._at_risk_sum(stratum, last) - self._at_risk_sum(stratum, first)) * at_risk
-            residual = np.where(which == j, D, 0.0) - m
-            s[j * lay.p : (j + 1) * lay.p] = z * residual
-            for k in range(lay.S):
-                of_stratum, at = (stratum == k).astype(float), k * lay.J + j
-                r[at] = residual * of_stratum
-                e[at] = _LIGHT * m * of_stratum
-                t[at * lay.p : (at + 1) * lay.p] = z * e[at]
-            total += m
+            residual.append(where(which == j, D, 0.0) - m)
+            expected.append(m)
+        strata = [(stratum == k) * 1.0 for k in range(lay.S)]
+        e = [_LIGHT * m * mine for mine in strata for m in expected]
         (row, other), factor = lay.pairs
-        q[:] = z[row] * z[other] * total * factor[:, None]
-        return Expanded(out, block.counts, lambda: out, block.counts)
+        q = z[row.tolist()] * z[other.tolist()] * total(stack(*expected)) * factor
+        by_stratum = (part * mine for mine in strata for part in residual)
+        scores = (z * part for part in residual)
+        return _only(stack(*scores, *by_stratum, *(z * part for part in e), *e, q))
 
-    def _at_risk_sum(self, stratum: Index, T: Array) -> Array:
+    def _at_risk_sum(self, stratum: Rows, T: Rows) -> Rows:
         """Return the cumulative baseline hazard up to T."""
-        return np.asarray(self._integral_up_to(slice(1), stratum, T, self._cell(T))[0])
+        return self._integral_up_to(slice(1), stratum, T, self._cell(T))[0]
 
 
-@dataclass(frozen=True, eq=False)
-class IntervalsJob:
-    """The sums of a layout over units, each in the ball of its radius."""
-
-    local: ByInterval
-    of_people: bool
-
-    def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Integers:
-        """Return the sums, (d,), in steps of a 2^20th of the radius. Confidential."""
-        lay = self.local.layout
-        clip, total = lay.radius / GRAIN, np.zeros(lay.d, dtype=np.int64)
-        with np.errstate(all="ignore"):
-            for block in units_of(blocks):
-                scores, size, _ = own_scores(self.local.expand(block))
-                length = clipped(size, clip)
-                total += integers_of(end_along(scores, size, clip, length).sum(axis=1))
-        return Integers((total,))
+def _only(score: Rows) -> Scores:
+    """Return scores whose information nothing asks for."""
+    return Scores(score, lambda: (score,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,19 +248,16 @@ def release(plan: ZphPlan, ask: Ask) -> Array:
 
     **Privacy.** The mu of the one step, for one unit: a vector in a ball (``theory.md``, 10).
     """
-    over = Sums(plan.design, IntervalsJob(plan.local, plan.guarantee.unit != "record"))
-    query = Query(
-        plan.statistic, over, lambda sums: Added(sums.arrays[0].astype(object)),
-        unit=plan.local.layout.radius,
-    )  # fmt: skip
-    return ask(SCORES_STEP, query).values
+    lay = plan.local.layout
+    into = ScoresInBall(lay.d, lay.radius)
+    return np.asarray(answered(Release(SCORES_STEP, into, plan.local, plan.design), ask).values)
 
 
 # -- What the check says. Sees no row.
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class CentredScores:
     """Centred scores by interval, their variances, and their derivatives by coefficients."""
 
     s: Array  # (J, p)
@@ -294,7 +267,7 @@ class Scores:
     determined: bool
 
 
-def centred(lay: Intervals, flat: Array, sd: float) -> Scores:
+def centred(lay: Intervals, flat: Array, sd: float) -> CentredScores:
     """Return the released scores of whitened columns, centred by stratum and interval.
 
     ``flat``: the released sums of all intervals and strata, laid out as ``lay`` says; ``sd``: the
@@ -319,10 +292,10 @@ def centred(lay: Intervals, flat: Array, sd: float) -> Scores:
     noise = sd**2 * (np.eye(p) + mm) + loose[:, None, None] * (np.eye(p) + mm)
     sure = float(e.sum()) > _DETERMINED_EVENTS * of_e * math.sqrt(lay.S * lay.J)
     cov, slope = grow[:, None, None] * wide + noise, np.asarray(events[:, None, None] * V)
-    return Scores(np.asarray(S), cov, slope, events, sure)
+    return CentredScores(np.asarray(S), cov, slope, events, sure)
 
 
-def slopes(scores: Scores, g: Array, along: Array) -> tuple[Array, Array]:
+def slopes(scores: CentredScores, g: Array, along: Array) -> tuple[Array, Array]:
     """Return (gamma, covariance) of ``b + along gamma g(t)``, all of b free: least squares.
 
     g is (J,), and ``along`` (p, k) directions in whitened coordinates.

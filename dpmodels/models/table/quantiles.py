@@ -5,18 +5,19 @@ Proofs: ``theory.md``, 2.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array
+from dpmodels.core.grids import STEPS_OF_RANKS, WAYS, GridCounts, levels_for
+from dpmodels.core.rows import Rows, stack
 from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import Layout, program_of, table_method
 from dpmodels.models.table.noise import Spread, critical
@@ -25,19 +26,14 @@ from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.proof.prove import rank_sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Ranks
-from dpmodels.proof.statistics import Tree as Levels
 from dpmodels.ranges import Split, pair_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Option, register_method
-from dpmodels.sources.summed import integer_sums, summed
-from dpmodels.sums.ask import Added, Ask, Query
-from dpmodels.sums.products import end_of_numbers
-from dpmodels.sums.rowmap import CountsOfPeople, shares
+from dpmodels.sums.ask import Ask
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.notes import Note
-    from dpmodels.sources.people import BlockOfPeople
 
 
 # -- Quantiles by the exponential mechanism on a public grid (``theory.md``, 2.1).
@@ -47,8 +43,6 @@ if TYPE_CHECKING:
 # x alone heaps would be missed: no x of a heap has the requested rank.
 
 
-#: Steps of a person's mass, where its ranks are asked for.
-STEPS_OF_RANKS = 256
 #: Points of the grid.
 MOST_POINTS = 1 << 16
 #: Cells of all groups together.
@@ -98,120 +92,27 @@ def grid_for(design: Design, number: int, points: int) -> Array:
     return grid_of(column.interval, points)
 
 
-def histograms(
-    blocks: Iterable[Array], grids: Mapping[int, Array], group: Mapping[int, int],
-    row_mass: Callable[[Array], Array] | None = None,
-) -> tuple[npt.NDArray[np.int64], ...]:  # fmt: skip
-    """Count the values nearest to each grid point of a variable, by group: (groups, points).
-
-    ``group``: row of the buffer -> number of codes, the missing one included. Counts are of rows,
-    or of their weights in steps of 2^-20. Confidential.
-    """
-    groups = int(np.prod([*group.values(), 1]))
-    out = [np.zeros(groups * len(grid), dtype=np.int64) for grid in grids.values()]
-    for block in blocks:
-        mass = None if row_mass is None else end_of_numbers(row_mass(block), low=0.0)
-        for total, (number, grid) in zip(out, grids.items(), strict=True):
-            cells, keep = cells_of(block, number, grid, group)
-            weights = None if mass is None else mass[keep]
-            counts = np.bincount(cells[keep], weights=weights, minlength=total.size)
-            total += counts.astype(np.int64)  # integers, of at most 2^20 a row: exact
-    return tuple(total.reshape(groups, -1) for total in out)
-
-
-def cells_of(
-    block: Array, number: int, grid: Array, group: Mapping[int, int]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return the cell (group, point) of every row, and which have a value."""
-    points = len(grid)
+def place_on(x: Rows, grid: Array) -> Rows:
+    """Return the place of the nearest point of a grid, NaN where x is missing."""
     lo, hi = float(grid[0]), float(grid[-1])
-    with np.errstate(all="ignore"):
-        place = np.rint((block[number] - lo) * ((points - 1) / (hi - lo)))
-    keep = ~np.isnan(place)
-    at = np.zeros(block.shape[1], dtype=np.int64)
-    for j, size in group.items():
-        at = at * size + block[j].astype(np.int64)
-    inside = np.clip(np.where(keep, place, 0.0), 0, points - 1).astype(np.int64)
-    return at * points + inside, keep
+    return np.rint((x - lo) * ((len(grid) - 1) / (hi - lo)))  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, eq=False)
-class HistogramOfPeople:
-    """The histogram where a person adds the mean of its rows, in steps of 1 / ``unit``."""
+def counts_on(
+    design: Design, grids: Mapping[int, Array], unit: int, group: Mapping[int, int] | None = None,
+    mass: Callable[[Rows], Rows] | None = None,
+) -> GridCounts:  # fmt: skip
+    """Return the pass that counts at the points of the grid of each number.
 
-    number: int
-    grid: Array
-    group: Mapping[int, int]
-    unit: int
-    row_mass: Callable[[Array], Array] | None = None  # Mass of rows; the remainder is not counted
-    of_people: ClassVar[bool] = True
-
-    def over(self, blocks: Iterable[BlockOfPeople], _: Any = None) -> CountsOfPeople:
-        """Return the sums over people; missing values are left out. Confidential."""
-        size = int(np.prod([*self.group.values(), 1])) * len(self.grid)
-        out, people = np.zeros(size, dtype=np.int64), 0
-        for block in blocks:
-            people += len(block.counts)
-            cells, keep = cells_of(block.rows, self.number, self.grid, self.group)
-            person = np.repeat(np.arange(len(block.counts)), block.counts)
-            mass = np.full(len(cells), self.unit, dtype=np.int64)
-            place = np.where(keep, cells, size)
-            if self.row_mass is not None:
-                person_mass = end_of_numbers(self.row_mass(block.rows), low=0.0).astype(np.int64)
-                person, place = np.tile(person, 2), np.r_[place, np.full(len(cells), size)]
-                mass = np.r_[person_mass, self.unit - person_mass]
-            where, share = shares(person, place, mass, block.counts, size + 1)
-            in_table = where < size
-            np.add.at(out, where[in_table], share[in_table])
-        return CountsOfPeople(out, people)
-
-
-@dataclass(frozen=True, eq=False)
-class GridCounts:
-    """Counts at the points of every grid, by group; if ``unit`` > 1 of people, in steps of 1/unit.
-
-    Rows, or their masses, need one pass; people need one per numeric variable.
+    ``unit``: steps of a person, 0 where units are rows; ``group``: row of the block -> number of
+    codes; ``mass``: of a row.
     """
 
-    design: Design
-    grids: Mapping[int, Array]
-    group: Mapping[int, int]
-    unit: int
-    row_mass: Callable[[Array], Array] | None = None
+    def places(z: Rows) -> Rows:
+        return stack(*(place_on(z[j], grid) for j, grid in grids.items()))
 
-    def total(self, rows: Any, reading: dict[str, Any]) -> dict[int, npt.NDArray[np.int64]]:
-        """Return the counts by numeric variable, (groups, points). Confidential."""
-        if self.unit > 1:
-            return {
-                j: summed(
-                    rows, self.design,
-                    HistogramOfPeople(j, grid, self.group, self.unit, self.row_mass),
-                ).values.reshape(-1, len(grid))
-                for j, grid in self.grids.items()
-            }  # fmt: skip
-        job = functools.partial(
-            histograms, grids=self.grids, group=self.group, row_mass=self.row_mass
-        )
-        return dict(zip(self.grids, integer_sums(rows, self.design, job), strict=True))
-
-
-def penalties(
-    counts: npt.NDArray[np.int64], q: Fraction, offset: int = 0, unit: int = 0
-) -> npt.NDArray[np.int64]:
-    """Return minus the utilities of every grid point, in steps of 1/denominator of q.
-
-    ``max(0, L - r, r - E)`` with the ranks L below and E up to the point and the target
-    ``r = q m + offset`` cut to [0, m]. Valid and missing values alike move it by at most 1 in one
-    group, by ``max(q, 1 - q)`` where a row only enters or only leaves (and offset is 0). Nothing is
-    rounded: a step lost in each group would add up over the groups of a person. ``counts``
-    (groups, points), of people in steps of 1 / ``unit``: penalties are then too. 0: of rows.
-    """
-    up_to = counts.cumsum(axis=1)
-    total = q.denominator * up_to[:, -1:]
-    target = np.clip(q.numerator * up_to[:, -1:] + q.denominator * offset * (unit or 1), 0, total)
-    below = q.denominator * (up_to - counts) - target
-    above = target - q.denominator * up_to
-    return np.maximum(np.maximum(below, above), 0)
+    points = {j: len(grid) for j, grid in grids.items()}
+    return GridCounts(design, places, points, group or {}, unit, mass)
 
 
 @dataclass(frozen=True)
@@ -272,13 +173,10 @@ def release_quantiles(
     for name, number, axes, q in part.jobs:
         if (number, axes) not in passes:
             group = {layout.axes[j].column: layout.axes[j].size for j in axes}
-            passes[number, axes] = GridCounts(design, {number: grids[number]}, group, unit)
-        ranks = Ranks(fraction(q), groups=bool(axes), unit=unit)
-
-        def by_rank(counts: Any, number: int = number, ranks: Ranks = ranks) -> Any:
-            return penalties(counts[number], ranks.q, unit=unit)
-
-        chosen = ask.choose(name, ranks, passes[number, axes], by_rank, ask.n)
+            passes[number, axes] = counts_on(design, {number: grids[number]}, unit, group)
+        over = passes[number, axes]
+        ranks, penalties = over.ranks(number, fraction(q))
+        chosen = ask.choose(name, ranks, over, penalties, ask.n)
         out[name] = chosen.astype(float)
     return out
 
@@ -321,27 +219,6 @@ def cells_for(design: Design, number: int, grid: Array, *, bought: bool) -> Cell
     )
     bounds = (-np.inf, np.inf) if bought else column.interval
     return Cells(grid, bounds, whole=are_integers)
-
-
-def outward(
-    counts: npt.NDArray[np.int64], q: Fraction, offset: int, unit: int = 0
-) -> npt.NDArray[np.int64]:
-    """Return the penalties of both candidates of an end: a bound beyond the grid, and every point.
-
-    ``max(0, L - r, r - E)`` with the target ``r = q m + offset`` not cut. What is beyond the grid
-    has 0 values up to it (offset < 0; it comes first) or all m below it (offset > 0; last), so
-    some candidate has penalty 0 wherever r lies, and the error of a draw is one of |r - rank| at
-    the ends too. One row moves a penalty by at most 1 (``theory.md``, 2.3).
-    """
-    up_to = counts.cumsum()
-    m, rank = int(up_to[-1]), q.denominator
-    target = q.numerator * m + rank * (unit or 1) * offset
-    below = rank * (up_to - counts) - target
-    above = target - rank * up_to
-    inside = np.maximum(np.maximum(below, above), 0)
-    if offset < 0:
-        return np.concatenate([[max(0, target)], inside])
-    return np.concatenate([inside, [max(0, rank * m - target)]])
 
 
 #: The best candidate is within ``(2 / eps) log(points / FAILS)`` ranks but with this probability.
@@ -433,7 +310,7 @@ def release_em(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
     numbers = dict.fromkeys(j for j, _ in detail.jobs)
     grids = {j: grid_for(design, j, detail.points) for j in numbers}
     unit = STEPS_OF_RANKS if request.by_person else 0
-    over = GridCounts(design, grids, {}, unit)
+    over = counts_on(design, grids, unit)
     z = critical(Spread(1.0), request.level)
     values: dict[str, Array] = {}
     for (j, q), name in zip(detail.jobs, names_of(plan.design, detail.jobs), strict=True):
@@ -441,23 +318,15 @@ def release_em(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
         slack = z * math.sqrt(request.copies * ask.n * q * (1.0 - q))
         slack += 2.0 / detail.each * math.log(len(grids[j]) / FAILS)
         far = math.ceil(slack)
-        ranks = Ranks(exact, unit=unit)
+        ranks, penalties = over.ranks(j, exact)
         most = ask.n + far
-
-        def at(leaves: Any, j: int = j, ranks: Ranks = ranks) -> Any:
-            return penalties(leaves[j], ranks.q, unit=unit)
-
-        values[name] = grids[j][ask.choose(name, ranks, over, at, most)]
+        values[name] = grids[j][ask.choose(name, ranks, over, penalties, most)]
         if request.inference:
             cells = cells_for(design, j, grids[j], bought=is_bought(plan, j))
             ends = {}
             for side, offset in (("low", -far), ("high", far)):
-
-                def beyond(leaves: Any, j: int = j, q: Fraction = exact, by: int = offset) -> Any:
-                    return outward(leaves[j][0], q, by, unit)
-
-                end = Ranks(exact, unit=unit, offset=offset)
-                ends[side] = ask.choose(f"{name} {side}", end, over, beyond, most)
+                ranks, penalties = over.ranks(j, exact, offset)
+                ends[side] = ask.choose(f"{name} {side}", ranks, over, penalties, most)
             low, high = ends["low"] - 1, ends["high"]
             values[f"{name} low"], values[f"{name} high"] = cells.ends(low, high)
     return Release(values, plan.guarantee, design)
@@ -528,27 +397,6 @@ EM = Backend(plan_em, release_em, estimate_em, people=True)
 # cell of missing values, so it adds up to n, which is exact. Least squares goes up the tree and
 # down
 # again (Hay et al. 2010): the estimates of a level share one variance, so both ways are vectorised.
-
-
-WAYS = 4
-
-
-def levels_for(points: int) -> int:
-    """Return the least L with 4^L >= points, at least 1."""
-    return max(1, math.ceil(math.log(points) / math.log(WAYS) - 1e-9))
-
-
-def tree_counts(leaves: npt.NDArray[np.int64], missing: int) -> npt.NDArray[np.int64]:
-    """Return the counts of a tree: level 1, the missing cell, level 2, ..., the leaves.
-
-    One row in one leaf, or missing, for another moves two cells of a level by one (one cell, where
-    it is missing, below the first level): the L2 norm moves by at most ``sqrt(2 L)``.
-    """
-    levels = levels_for(len(leaves))
-    padded = np.zeros(WAYS**levels, dtype=np.int64)
-    padded[: len(leaves)] = leaves
-    parts = [padded.reshape(WAYS**k, -1).sum(axis=1) for k in range(1, levels + 1)]
-    return np.concatenate([parts[0], [missing], *parts[1:]])
 
 
 @dataclass(frozen=True)
@@ -671,32 +519,14 @@ def release_tree(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Releas
     """
     detail = plan.detail
     grids = {j: grid_for(design, j, detail.points) for j in numbers_of(design)}
-    unit = int(STEPS) if plan.request.by_person else 1
-    over = GridCounts(design, grids, {}, unit)
-    return Release(ask_trees(plan, ask, grids, over, unit), plan.guarantee, design)
+    over = counts_on(design, grids, int(STEPS) * plan.request.by_person)
+    return Release(ask_trees(plan, ask, over), plan.guarantee, design)
 
 
-def ask_trees(
-    plan: Plan[Any], ask: Ask, grids: Mapping[int, Array], over: Any, unit: int
-) -> dict[str, Array]:
-    """Release the tree of every numeric variable by the name of its step; a row is ``unit`` in all.
-
-    What is not added to a leaf is in the missing cell.
-    """
-    values = {}
-    for j, grid in grids.items():
-        levels = levels_for(len(grid))
-        sizes = tuple(WAYS**k + (k == 1) for k in range(1, levels + 1))  # the missing in the first
-        statistic = Levels(levels, sizes, people=unit > 1)
-        tree = functools.partial(_tree, j=j, total=ask.n * unit)
-        step = tree_step(plan.design, j)
-        values[step] = ask(step, Query(statistic, over, tree)).values
-    return values
-
-
-def _tree(leaves: Mapping[int, npt.NDArray[np.int64]], j: int, total: int) -> Added:
-    leaf_counts = leaves[j].ravel()
-    return Added(tree_counts(leaf_counts, total - int(leaf_counts.sum())))
+def ask_trees(plan: Plan[Any], ask: Ask, over: GridCounts) -> dict[str, Array]:
+    """Release the tree of every numeric variable by the name of its step."""
+    steps = {tree_step(plan.design, j): j for j in over.points}
+    return {step: ask(step, over.tree(j, ask.n)).values for step, j in steps.items()}
 
 
 def read_tree(

@@ -20,8 +20,10 @@ import numpy.typing as npt
 from dpmodels import messages
 from dpmodels.after.inference import critical_value
 from dpmodels.arrays import Array
+from dpmodels.core.clusters import Scorer
 from dpmodels.core.means import half_ranges
 from dpmodels.core.release import answered
+from dpmodels.core.rows import Rows, clip, stack, where
 from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import (
     COUNT,
@@ -40,7 +42,6 @@ from dpmodels.models.weights import (
     HISTOGRAM_SHARE,
     DesignErrors,
     Trim,
-    clipped,
     design_note,
     refuse_kept_rows,
     row_mass,
@@ -170,40 +171,33 @@ class CellScores:
     half: Array
     top: float  # T, where weights are cut
     place: int | None  # Row of the block that holds them
-    back: None = None
 
-    @property
-    def size(self) -> int:
-        """Number of coordinates."""
-        return self.coordinates.size
-
-    def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
-        """Return coordinates of rows times their factors, in the ball of C: integers (d, m)."""
-        layout, m = self.coordinates.layout, rows.shape[1]
-        u = row_mass(rows, self.place, self.top)
+    def __call__(self, z: Rows) -> Rows:
+        """Return the coordinates of a row."""
+        layout = self.coordinates.layout
+        u = row_mass(z, self.place, self.top)
         numbers = {a.column for a in layout.axes if a.kind != "level"}
-        unit = {j: np.clip((rows[j] - self.centre[j]) / self.half[j], -1.0, 1.0) for j in numbers}
-        codes = codes_of(layout, rows, unit)
-        z = np.empty((self.size, m))
-        if self.coordinates.weight:
-            z[-1] = 1.0
+        unit: dict[int, Any] = {
+            j: clip((z[j] - self.centre[j]) / self.half[j], -1.0, 1.0) for j in numbers
+        }
+        codes = codes_of(layout, z, unit)
+        parts: list[Any] = []
         for section, at in self.coordinates.places():
             means = section.kind == "means"
-            where, present = np.zeros(m, dtype=np.intp), np.ones(m, dtype=bool)
+            cell, present = np.zeros_like(u), u >= 0.0
             for j in section.axes:
-                levels, code = layout.axes[j].size - means, codes[j].astype(np.intp)
-                present &= code < levels
-                where = where * levels + np.minimum(code, levels - 1)
-            mine = (where == np.arange(at.stop - at.start)[:, None]) & present
-            middle = self.middle[at, None]
+                levels, code = layout.axes[j].size - means, codes[j]
+                present = present & (code < levels)
+                cell = cell * levels + np.minimum(code, levels - 1)
+            mine = (cell == np.arange(at.stop - at.start)) & present
             if means:
                 t = unit[section.number]
-                z[at] = np.where(mine & ~np.isnan(t), t - middle, 0.0)
+                parts.append(where(mine & ~np.isnan(t), t - self.middle[at], 0.0))
             else:
-                z[at] = mine - middle
-        z *= u
-        z *= self.scale[:, None]
-        return clipped(z, factor, clip)
+                parts.append(mine - self.middle[at])
+        if self.coordinates.weight:
+            parts.append(np.ones_like(u))
+        return stack(*parts) * u * self.scale
 
 
 def scales(
@@ -552,11 +546,11 @@ def _ask_by_psu(
     clusters, square = detail.clusters, min(c.heavy / n, 1.0)
     clip = clip_of(coordinates.size, clusters.n, clusters.each)
     middle, scale, typical = scales(coordinates, shares, means, square, clip)
-    scorer = CellScores(
+    score = CellScores(
         coordinates, middle, scale, table_released.centre, table_released.half,
         table_released.trim.top, design.mass_place,
     )  # fmt: skip
-    released = release_clusters(clusters, (scorer,), design, ask)
+    released = release_clusters(clusters, (Scorer(score, coordinates.size),), design, ask)
     rates = detail.clusters.frame.factors()
     return DesignErrors(
         released, scale, typical, n, plan.request.level, coordinates.kinds,
@@ -698,7 +692,8 @@ register_method(
             Option(
                 "suppress", "blank what rests on a smaller released count", None, float, lower=0.0
             ),
-            BOUNDS_SHARE, LOOK_OPTION,
+            BOUNDS_SHARE,
+            LOOK_OPTION,
         ),
     )
 )

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array
+from dpmodels.core.clusters import Scorer
+from dpmodels.core.grids import levels_for
 from dpmodels.core.release import answered
+from dpmodels.core.rows import Rows, linear, stack, where
 from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import Block, Layout, layout_of, table_method, table_release
 from dpmodels.models.table.noise import Spread, TableNoise, critical
@@ -28,19 +30,18 @@ from dpmodels.models.table.quantiles import (
     POINTS_OPTION,
     QUANTILES,
     TREE,
-    GridCounts,
     QuantileDetail,
     ask_trees,
     cells_for,
-    cells_of,
     checked,
+    counts_on,
     estimate_of,
     grid_for,
     is_bought,
     leaves_for,
-    levels_for,
     names_of,
     numbers_of,
+    place_on,
     rank_sd,
     read_off,
     read_tree,
@@ -53,7 +54,6 @@ from dpmodels.models.weights import (
     HISTOGRAM_SHARE,
     DesignErrors,
     Trim,
-    clipped,
     design_note,
     refuse_kept_rows,
     row_mass,
@@ -70,7 +70,6 @@ from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_me
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.rules import WEIGHT_STEP
-from dpmodels.sums.products import mapped
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -115,38 +114,21 @@ def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Ranks:
-    """Score of each quantile, ``a u (1{y <= x} - q)`` of rows; x and a are released.
+def ranks_of(
+    z: Rows, grids: Mapping[int, Array], jobs: Sequence[tuple[int, float]], at: Any,
+    scale: Array, u: Callable[[Rows], Rows],
+) -> Rows:  # fmt: skip
+    """Return the score of each quantile, ``a u (1{y <= x} - q)``; 0 where y is missing.
 
-    u is the weight of a row over T. The score is 0 if y is missing.
+    ``grids``: of each number; ``jobs``: its index, and q; ``at``: index of the released x among the
+    points of the grid; ``scale`` (k,): a; ``u``: weight of a row over T.
     """
-
-    grids: Mapping[int, Array]  # Grid of each numeric variable, by its index
-    jobs: tuple[tuple[int, float], ...]  # tuple of (int, float): index of the variable, and q
-    at: npt.NDArray[np.intp]  # (k,): index of x among the points of the grid
-    scale: Array  # (k,): a
-    top: float  # T, at which weights are cut
-    place: int | None  # Index of the column of weights
-    back: None = None
-
-    @property
-    def size(self) -> int:
-        """Number of quantiles."""
-        return len(self.jobs)
-
-    def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
-        """Return each row's contribution to the score of each quantile, lattice integers (k, m).
-
-        Each row is multiplied by its ``factor``, clipped to length C (``clip``) and rounded.
-        """
-        u = row_mass(rows, self.place, self.top)
-        z = np.empty((self.size, rows.shape[1]))
-        cells = {j: cells_of(rows, j, grid, {}) for j, grid in self.grids.items()}
-        for i, (j, q) in enumerate(self.jobs):
-            leaf, present = cells[j]
-            z[i] = np.where(present, (leaf <= self.at[i]) - q, 0.0)
-        return clipped(z * u * self.scale[:, None], factor, clip)
+    places = {j: place_on(z[j], grid) for j, grid in grids.items()}
+    ahead = [
+        where(np.isnan(places[j]), 0.0, (places[j] <= k) - q)
+        for (j, q), k in zip(jobs, at, strict=True)
+    ]
+    return stack(*ahead) * u(z) * scale
 
 
 @with_ranges
@@ -164,8 +146,8 @@ def release_weighted(plan: Plan[WeightedTree], ask: Ask, design: Design) -> Rele
     grids = {j: grid_for(design, j, detail.points) for j in numbers_of(design)}
     place = design.auxiliary_place("weights")
     u = functools.partial(row_mass, place=place, top=trim.top)
-    over = GridCounts(design, grids, {}, int(STEPS) * people, u)
-    values = ask_trees(plan, ask, grids, over, int(STEPS))
+    over = counts_on(design, grids, int(STEPS) * people, mass=u)
+    values = ask_trees(plan, ask, over)
     errors = None
     if detail.clusters is not None:
         errors = _ask_by_psu(plan, ask, design, grids, trim, values)
@@ -190,8 +172,9 @@ def _ask_by_psu(
     clusters = detail.clusters
     clip = clip_of(len(q), clusters.n, clusters.each) / math.sqrt(len(q))
     scale = scale_for(q * (1.0 - q), np.maximum(q, 1.0 - q), trim.square, np.full(len(q), clip))
-    scorer = Ranks(grids, detail.jobs, at, scale, trim.top, design.auxiliary_place("weights"))
-    clusters_released = release_clusters(clusters, (scorer,), design, ask)
+    u = functools.partial(row_mass, place=design.auxiliary_place("weights"), top=trim.top)
+    score = functools.partial(ranks_of, grids=grids, jobs=detail.jobs, at=at, scale=scale, u=u)
+    clusters_released = release_clusters(clusters, (Scorer(score, len(q)),), design, ask)
     typical = scale**2 * q * (1.0 - q) * trim.square
     return DesignErrors(clusters_released, scale, typical, n, plan.request.level)
 
@@ -250,7 +233,10 @@ def estimate_weighted(plan: Plan[WeightedTree], release: Release) -> Estimate:
 
 
 WEIGHTED = Backend(
-    plan_weighted, release_weighted, estimate_weighted, title="Noisy 4-way tree of weights",
+    plan_weighted,
+    release_weighted,
+    estimate_weighted,
+    title="Noisy 4-way tree of weights",
     people=True,
 )
 
@@ -327,32 +313,13 @@ def plan_rao_scott(request: Request, design: Design, n: int) -> Plan[Any]:
     return paid.plan(design, n, steps, detail=detail, passes=1 + weighted)
 
 
-@dataclass(frozen=True, eq=False)
-class Contrasts:
-    """``R u (1_{a=i} - r_i)(1_{b=j} - c_j)`` of rows, all but the last i and j; 0 where missing."""
-
-    rows: Array
-    columns: Array
-    root: Array
-    top: float
-    place: int | None
-    back: None = None
-
-    @property
-    def size(self) -> int:
-        """Degrees of freedom of the table."""
-        return len(self.root)
-
-    def contribution(self, rows: Array, factor: Array, clip: float) -> Array:
-        """Return the scores of rows times their factors, in the ball of C: integers (d, m)."""
-        m = rows.shape[1]
-        u = row_mass(rows, self.place, self.top)
-        a, b = rows[0].astype(np.intp), rows[1].astype(np.intp)
-        u = np.where((a < len(self.rows)) & (b < len(self.columns)), u, 0.0)
-        left = (a == np.arange(len(self.rows) - 1)[:, None]) - self.rows[:-1, None]
-        right = (b == np.arange(len(self.columns) - 1)[:, None]) - self.columns[:-1, None]
-        z = (left[:, None, :] * right[None, :, :]).reshape(-1, m) * u
-        return clipped(mapped(self.root, z), factor, clip)
+def contrasts_of(z: Rows, rows: Array, columns: Array, root: Array, u: Any) -> Rows:
+    """Return ``R u (1_{a=i} - r_i)(1_{b=j} - c_j)``, all but the last i and j; 0 where missing."""
+    a, b = z[0], z[1]
+    mass = where((a < len(rows)) & (b < len(columns)), u(z), 0.0)
+    left: Any = (a == np.arange(len(rows) - 1)) - rows[:-1]
+    right = (b == np.arange(len(columns) - 1)) - columns[:-1]
+    return linear(root, stack(*(left[i] * right for i in range(len(rows) - 1))) * mass)
 
 
 def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
@@ -375,8 +342,9 @@ def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
     product = np.kron(_spread(r), _spread(c)) * max(square, 1e-9)
     values, vectors = np.linalg.eigh(product)
     root = (vectors / np.sqrt(values)) @ vectors.T
-    scorer = Contrasts(r, c, root, trim.top, design.auxiliary_place("weights"))
-    by_cluster = release_clusters(detail.clusters, (scorer,), design, ask)
+    u = functools.partial(row_mass, place=design.auxiliary_place("weights"), top=trim.top)
+    score = functools.partial(contrasts_of, rows=r, columns=c, root=root, u=u)
+    by_cluster = release_clusters(detail.clusters, (Scorer(score, len(root)),), design, ask)
     out = RaoScottReleased(cells, r, c, by_cluster, root, square)
     return Release(
         {"sums": noisy, "cluster scores": by_cluster.products[0]},

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.core.own import own_sum, units_of
+from dpmodels.core.units import OCTAVES, octaves
 from dpmodels.families import LINKS
 from dpmodels.models.treatment.facts import Fitted, Influence
 from dpmodels.models.weights import row_mass
-from dpmodels.scoring.rules import OCTAVES
-from dpmodels.scoring.unit_passes import octaves, own_sum, rows_present, units_of
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sums.products import (
     ExactSum,
@@ -110,7 +110,7 @@ class Looked:
 
 def of_units(cells: Array, complete: npt.NDArray[np.bool_], block: BlockOfPeople) -> Array:
     """Return the mean over each unit's complete rows; ``cells`` (k, m) are 0 elsewhere."""
-    many = rows_present(complete.astype(float), block.counts)
+    many = np.maximum(own_sum(complete.astype(float), block.counts), 1.0)
     return np.asarray(own_sum(cells, block.counts) / many)
 
 
@@ -126,7 +126,7 @@ def sums_over(
     """Return the sums over blocks of units of the integers ``of`` each, of these sizes."""
     totals = [np.zeros(size, dtype=np.int64) for size in sizes]
     with np.errstate(all="ignore"):
-        for block in units_of(blocks):
+        for block in map(units_of, blocks):
             for total, part in zip(totals, of(block), strict=True):
                 total += part.astype(np.int64)
     return tuple(total.astype(object) for total in totals)
@@ -150,7 +150,7 @@ class OverlapRows:
     def of(self, block: BlockOfPeople) -> npt.NDArray[np.int64]:
         """Return the sums of the masses of units in the cells of both arms."""
         looked = influence_of(self.at, block.rows)
-        many = rows_present(looked.complete.astype(float), block.counts)
+        many = np.maximum(own_sum(looked.complete.astype(float), block.counts), 1.0)
         mass = end_of_numbers(looked.u / np.repeat(many, block.counts), low=0.0)
         cell = np.searchsorted(self.edges, np.where(looked.complete, looked.raw, 0.5), side="right")
         cell = cell + self.cells * (looked.t == 0.0)
@@ -297,6 +297,6 @@ def products(blocks: Iterable[Any], job: SquareRows) -> tuple[npt.NDArray[np.obj
     """Return the sum of products of difference and sum over units. Confidential."""
     out = ExactSum(2, 2)
     with np.errstate(all="ignore"):
-        for block in units_of(blocks):
+        for block in map(units_of, blocks):
             out.add(cross_product(job.of(block)))
     return (out.integers(),)

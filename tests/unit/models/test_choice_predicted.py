@@ -8,7 +8,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import RequestError
-from dpmodels.models.choice import Multinomial, ProportionalOdds
+from dpmodels.models.choice import Multinomial, ProportionalOdds, at_public_rows
 
 LEVELS = ["low", "middle", "high", "top"]
 NEW = pd.DataFrame({"x": [0.0, 1.5, -2.0], "z": [0.0, -0.5, 0.8]}, index=["p", "q", "r"])
@@ -31,8 +31,8 @@ def by_hand(verb, params, X):
     """Probabilities (m, K) of coefficients as they are reported."""
     if verb == "dp_polr":
         theta = np.concatenate([params[2:], params[:2]])
-        return ProportionalOdds(4).gradients(theta, X.T)[0].T
-    return Multinomial(4).gradients(params, X.T)[0].T
+        return at_public_rows(ProportionalOdds(4), theta, X.T)[0].T
+    return at_public_rows(Multinomial(4), params, X.T)[0].T
 
 
 @pytest.mark.parametrize("verb", ["dp_polr", "dp_multinom"])

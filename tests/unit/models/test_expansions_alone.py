@@ -17,6 +17,7 @@ from dpmodels.scoring.models import Beginning, LeastSquares
 from dpmodels.scoring.rules import RARE_LENGTH_OF_UNITS
 from dpmodels.scoring.unit_passes import Regression
 from dpmodels.sources.people import BlockOfPeople
+from tests import one_pass
 from tests.unit.models.test_expansions_exact import coordinates_of, planned
 
 BOX = {"x": (-1, 2), "z": (-3, 3)}
@@ -83,10 +84,9 @@ def person(plan, rng, m, wild):
 
 def expanded(local, rows, counts):
     counts = np.asarray(counts)
-    with np.errstate(all="ignore"):
-        found = local.expand(BlockOfPeople(rows, np.cumsum(counts) - counts, counts))
+    found = one_pass.expanded(local, BlockOfPeople(rows, np.cumsum(counts) - counts, counts))
     scores = np.split(found.score, np.cumsum(found.scores)[:-1], axis=1)
-    return scores, np.split(found.information(), np.cumsum(found.counts)[:-1], axis=1)
+    return scores, np.split(found.information, np.cumsum(found.counts)[:-1], axis=1)
 
 
 @pytest.mark.parametrize("stretch", [1.0, 100.0])
@@ -153,7 +153,7 @@ def test_the_information_is_that_of_the_score(name):
 
 def _probabilities(model, theta, rows):
     matrix, shift = model.coordinates.affine
-    return model.classes.gradients(theta, matrix @ rows + shift)
+    return choice.at_public_rows(model.classes, theta, matrix @ rows + shift)
 
 
 # -- ordered classes: what noise may not do to thresholds, and to C ---------------------------

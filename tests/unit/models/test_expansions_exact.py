@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.core.own import units_of
 from dpmodels.models import choice, panel
 from dpmodels.models.choice import CategoryModel
 from dpmodels.models.panel import FixedPoisson, without_constant
@@ -19,10 +20,11 @@ from dpmodels.models.survival import cox
 from dpmodels.models.survival.hazard import Hazard, Timeline
 from dpmodels.scoring.coordinates import in_order
 from dpmodels.scoring.models import Beginning, LeastSquares
-from dpmodels.scoring.unit_passes import Regression, units_of
+from dpmodels.scoring.unit_passes import Regression
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source
+from tests.one_pass import expanded
 
 DATA = Path(os.environ.get("DPMODELS_DATA", Path(__file__).parents[4] / "shared" / "data"))
 BETA = np.array([0.5, -0.4, 0.3])
@@ -39,7 +41,7 @@ def block_of(plan, frame, who=None):
     blocks = [b.copy() for b in Rows(as_source(frame), len(frame)).blocks(plan.design)]
     rows = np.hstack(blocks)
     if who is None:
-        return next(units_of([rows]))
+        return units_of(rows)
     counts = np.bincount(who)
     return BlockOfPeople(rows, np.cumsum(counts) - counts, counts)
 
@@ -49,8 +51,8 @@ def root(model, block, theta, steps=40):
     state = replace(Beginning(None, len(theta), None).state(theta), W=np.eye(len(theta)))
     H = np.eye(len(theta))
     for _ in range(steps):
-        found = model.at(state).expand(block)
-        v = found.information()
+        found = expanded(model.at(state), block)
+        v = found.information
         H = v @ v.T
         d = np.sqrt(state.phi) * np.linalg.solve(H, found.score.sum(axis=1))
         state = replace(state, theta=model.constrained(state.theta + d))
@@ -198,9 +200,9 @@ def test_weights_of_counts_see_no_count():
     seen = []
     for counts in (d["c"], 1.0 + (7.0 * d["c"]) % 11.0):
         block = block_of(plan, d.assign(c=counts), d["id"].to_numpy())
-        plain, some = (FixedPoisson(c, 3.0, m).at(state).expand(block) for m in (0.0, 1.3))
+        plain, some = (expanded(FixedPoisson(c, 3.0, m).at(state), block) for m in (0.0, 1.3))
         size, kept = (np.abs(e.score).sum(axis=0) for e in (plain, some))
-        own = (plain.information() ** 2).sum(axis=0), (some.information() ** 2).sum(axis=0)
+        own = (plain.information**2).sum(axis=0), (some.information**2).sum(axis=0)
         there = (size > 1e-9) & (own[0] > 1e-9)
         weight = np.where(there, kept / np.where(there, size, 1.0), np.nan)
         np.testing.assert_allclose(own[1][there], (weight * own[0])[there], rtol=1e-9)

@@ -4,21 +4,24 @@ import functools
 import pickle
 import warnings
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.core.own import OwnRows
+from dpmodels.core.rows import Rows
+from dpmodels.core.units import PairAverages, pair_means
 from dpmodels.errors import NotReleasedError, RequestError
 from dpmodels.models import panel as intercepts
-from dpmodels.models.panel import Intercepts, Variances, averages_of, coefficients, pair_means
+from dpmodels.models.panel import Intercepts, Variances, coefficients
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import PairMeans
 from dpmodels.proof.statistics import Sum
 from dpmodels.scoring.models import Beginning
 from dpmodels.sources.people import BlockOfPeople
+from tests import one_pass
 from tests.unit.models.test_expansions_exact import block_of, coordinates_of, people, planned, root
 
 SIDES = {"x": (-4, 4), "z": (-1, 1), "y": (-9, 9)}
@@ -96,7 +99,7 @@ def test_within_people_the_means_make_it_the_fit_of_fixed_effects():
 def rows_at_zero():
     _, model, _ = begun(0.0)
     r = model.coordinates.rank
-    return intercepts._Rows(model, np.zeros(r), np.eye(r), 1.0)
+    return intercepts._Residuals(model, np.zeros(r), np.eye(r), 1.0)
 
 
 def person(rows, residuals, columns=None):
@@ -115,7 +118,9 @@ def person(rows, residuals, columns=None):
 def laid(residuals, clip=1.0, columns=None):
     rows = rows_at_zero()
     with np.errstate(all="ignore"):
-        return averages_of(rows, clip, person(rows, residuals, columns))[:, 0]
+        block = person(rows, residuals, columns)
+    formula = functools.partial(rows.clipped, clip=clip)
+    return one_pass.sums_of(PairAverages(), formula, [block]).astype(float)
 
 
 def test_averages_are_those_of_the_formulas():
@@ -205,9 +210,14 @@ def test_a_person_lays_down_the_same_among_others():
         np.hstack([b.rows for b in blocks]),
         np.cumsum([0, 1, 7, 3, 1000]), np.array([1, 7, 3, 1000, 2]),
     )  # fmt: skip
-    one = averages_of(rows, 1.0, together)
+
+    def averages(block):
+        own = OwnRows(block.counts)
+        return PairAverages().averages(own, rows.clipped(Rows(block.rows), own, 1.0))
+
+    one = averages(together)
     for k, block in enumerate(blocks):
-        assert np.array_equal(one[:, k], averages_of(rows, 1.0, block)[:, 0])
+        assert np.array_equal(one[:, k], averages(block)[:, 0])
 
 
 def test_released_averages_become_variances_and_errors():
@@ -366,13 +376,13 @@ def test_the_scores_of_a_model_that_has_begun_are_those_of_its_variances():
     _, model, block = begun(0.0)
     r = model.coordinates.rank
     state = replace(Beginning(None, r, None).state(np.zeros(r)), W=np.eye(r))
-    plain = model.at(state).expand(block)
-    some = replace(model, variances=variances_of(0.4)).at(state).expand(block)
+    plain = one_pass.expanded(model.at(state), block)
+    some = one_pass.expanded(replace(model, variances=variances_of(0.4)).at(state), block)
     a, m = block.starts[1], block.counts[1]
     part = 1 - np.sqrt(0.6 / (0.6 + 0.4 * m))
-    z = plain.information()[:, a : a + m]
-    np.testing.assert_allclose(some.information()[:, a : a + m], z - part * z.mean(axis=1, keepdims=True))
-    assert SimpleNamespace(n=len(plain.counts)).n == 300
+    z = plain.information[:, a : a + m]
+    np.testing.assert_allclose(some.information[:, a : a + m], z - part * z.mean(axis=1, keepdims=True))
+    assert len(block.counts) == 300
 
 
 def test_errors_of_variances_by_hand():

@@ -8,6 +8,8 @@ import pytest
 from scipy import stats
 
 import dpmodels as dp
+from dpmodels.core.rows import Rows
+from dpmodels.core.units import UnitPass, octaves
 from dpmodels.families import LINKS, family_of
 from dpmodels.scoring.clip import (
     Lengths,
@@ -25,11 +27,12 @@ from dpmodels.scoring.models import Beginning, LeastSquares, Quantile, State
 from dpmodels.scoring.pass_plan import forecast, needed
 from dpmodels.scoring.passes import Centre, affine_of
 from dpmodels.scoring.rules import AT_CLIP, BINS, CELLS, OCTAVE_ZERO, OCTAVES, OF_UNITS
-from dpmodels.scoring.unit_passes import Regression, RegressionRows, UnitsJob, octaves
+from dpmodels.scoring.unit_passes import Regression, RegressionRows
 from dpmodels.scoring.unit_scales import Number, Spread, recentred, scales_of
 from dpmodels.scoring.units import unit_pass
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sums.rowmap import UnitScale
+from tests.one_pass import sums_of
 
 P, N = 3, 300
 
@@ -61,7 +64,7 @@ def test_the_sums_of_a_pass_are_those_of_the_formulas():
     """Information looked at in coordinates of its own, scores cut at C, the meat in its ball."""
     at, block, one = centre(2), people(2), plan()
     turn = np.diag([1.0, 2.0, 0.5])
-    sums = UnitsJob(RegressionRows(at), one, P, True, turn).over([block])
+    sums = sums_of(UnitPass(one, P, turn), RegressionRows(at), [block])
     matrix, shift = affine_of(at, 1.0)
     image = matrix @ block.rows + (0.0 if shift is None else shift)
     w, psi = image[:P], image[-1]
@@ -85,28 +88,29 @@ def test_the_sums_of_a_pass_are_those_of_the_formulas():
 class Halved(RegressionRows):
     """Every second person is not whole."""
 
-    def expand(self, block):
-        return replace(super().expand(block), whole=np.arange(len(block.counts)) % 2 == 0)
+    def __call__(self, rows, own):
+        second = np.repeat(np.arange(len(own.counts)) % 2 == 0, own.counts)
+        return replace(super().__call__(rows, own), whole=Rows(second[None]))
 
 
 def test_who_is_not_whole_is_not_ordinary():
     """The information is of all, ordinary information of those of whom nothing is left out."""
     at, block, one = centre(2), people(2), plan()
-    every = UnitsJob(RegressionRows(at), one, P, True).over([block])
-    half = UnitsJob(Halved(at), one, P, True).over([block])
+    every = sums_of(UnitPass(one, P), RegressionRows(at), [block])
+    half = sums_of(UnitPass(one, P), Halved(at), [block])
     assert (every.information == half.information).all() and (every.score == half.score).all()
     assert 0.3 < np.trace(half.ordinary) / np.trace(every.ordinary) < 0.7
 
 
 def test_a_missing_response_voids_the_row():
     at, block = centre(3), people(3)
-    job = UnitsJob(RegressionRows(at), plan(), P, True)
-    whole = job.over([block])
+    into, formula = UnitPass(plan(), P), RegressionRows(at)
+    whole = sums_of(into, formula, [block])
     more = np.hstack([block.rows, block.rows[:, :1]])
     more[-1, -1] = np.nan  # a further row of the last person, marked as incomplete
     counts = block.counts.copy()
     counts[-1] += 1
-    again = job.over([BlockOfPeople(more, block.starts, counts)])
+    again = sums_of(into, formula, [BlockOfPeople(more, block.starts, counts)])
     assert (whole.information == again.information).all() and (whole.score == again.score).all()
 
 

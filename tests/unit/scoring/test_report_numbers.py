@@ -1,5 +1,6 @@
 """Released sums to printed numbers, and scores to integers: against formulas written out."""
 
+import functools
 import math
 from dataclasses import replace
 from types import SimpleNamespace
@@ -8,17 +9,18 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
+from dpmodels.core.clusters import Scorer
 from dpmodels.core.parallel import Parallel
 from dpmodels.core.release import Release
 from dpmodels.core.rows import Rows
 from dpmodels.core.sets import Counted
 from dpmodels.families import FAMILIES
 from dpmodels.models.survival.hazard import _LEAST_EVENTS, Timeline
-from dpmodels.models.table.weighted_quantiles import Contrasts
+from dpmodels.models.table.weighted_quantiles import contrasts_of
+from dpmodels.models.weights import row_mass
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring import rules
-from dpmodels.scoring.clusters import Scored
 from dpmodels.scoring.deviance import Deviance, FitStatistics
 from dpmodels.scoring.fit import Part, _complete, _free, _lost
 from dpmodels.scoring.rules import AT_CLIP, CELLS, EMPTY_SDS
@@ -50,7 +52,7 @@ def test_a_score_by_cluster_has_its_size_and_its_factor():
     long = np.sqrt((z**2).sum(axis=0))
     policy = SimpleNamespace(by_leverage=False)
     into = Parallel(SimpleNamespace(policy=policy, information=STEPS * SHRINK / step), 2)
-    scored = Scored(into, lambda _: (Rows(z), Rows(psi[None]), None), np.eye(2))
+    scored = Scorer(lambda _: (Rows(z), Rows(psi[None]), None), 2, np.eye(2), into)
     found = scored.contribution(np.zeros((1, 3)), factor, C) * C / STEPS
     size = np.minimum(np.abs(psi * factor) * long / step, C)
     assert found == pytest.approx(z / long * size * np.sign(psi), abs=1e-5)
@@ -59,7 +61,8 @@ def test_a_score_by_cluster_has_its_size_and_its_factor():
 def test_contrasts_of_a_table_are_products():
     """``R u (1_a - r)(1_b - c)``, cells without a place nothing, in the ball of C."""
     r, c, root, C = np.array([0.2, 0.3, 0.5]), np.array([0.4, 0.6]), np.array([[2.0, 0.0], [0.5, 1.0]]), 3.0
-    one = Contrasts(r, c, root, 2.0, 2)
+    u = functools.partial(row_mass, place=2, top=2.0)
+    one = Scorer(functools.partial(contrasts_of, rows=r, columns=c, root=root, u=u), 2)
     rows = np.array([[0, 1, 2, 3, 0], [0, 1, 0, 0, 2], [1.0, 2.0, 0.5, 1.0, 1.0]])
     factor = np.array([1.0, -1.0, 9.0, 1.0, 1.0])
     with np.errstate(all="ignore"):

@@ -7,14 +7,16 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.core.units import UnitPass
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import NuclearBall
 from dpmodels.proof.statistics import Gram
 from dpmodels.scoring.clip import Lengths
 from dpmodels.scoring.rules import OCTAVE_ZERO, OCTAVES
-from dpmodels.scoring.unit_passes import RegressionRows, UnitsJob
+from dpmodels.scoring.unit_passes import RegressionRows
 from dpmodels.scoring.units import unit_pass
 from dpmodels.sources.people import BlockOfPeople
+from tests.one_pass import sums_of
 from tests.unit.scoring.test_expansion import N, P, centre, plan
 
 
@@ -125,7 +127,7 @@ def test_the_scale_of_a_person_is_cut():
     )
     rows = np.ones((P + 1, 40)) * 50.0
     block = BlockOfPeople(rows, np.array([0]), np.array([40]))
-    assert UnitsJob(RegressionRows(centre(1)), early, P, True).over([block]).scale == 2**20
+    assert sums_of(UnitPass(early, P), RegressionRows(centre(1)), [block]).scale == 2**20
 
 
 @pytest.mark.parametrize("which", ["UNITS_BEAR", "BOUNDED_BEAR", "ROWS_BEAR"])

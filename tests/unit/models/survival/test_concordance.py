@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
+from dpmodels.core.rows import Rows
 from dpmodels.errors import RequestError
 from dpmodels.models.survival.cox import TENTHS, Risk, by_risk, concordance_of
 from dpmodels.models.survival.table import CellNoise, Layout
@@ -28,7 +29,8 @@ def cohort(rng, n, beta=0.8):
 def table(layout, time, event, risk):
     """The cells of rows, counted one by one."""
     cells = np.zeros(layout.M)
-    for k, g in zip(layout.last_run(time, event), risk, strict=True):
+    runs = layout.last_run(Rows(time[None]), Rows(event[None])).numbers[0].astype(int)
+    for k, g in zip(runs, risk, strict=True):
         cells[layout.beyond(g) if k < 0 else layout.run(g, 0).start + k] += 1
     return cells
 
@@ -124,9 +126,9 @@ def test_the_tenth_of_a_row_is_its_own():
     rows = np.ones((plan.design.q, 50))
     rows[1] = rng.uniform(-3, 3, 50)
     rows[1, 7] = np.nan
-    whole = risk.added_to(rows)[-1]
+    whole = risk(Rows(rows)).numbers[0]
     order = rng.permutation(50)
-    np.testing.assert_array_equal(risk.added_to(rows[:, order])[-1], whole[order])
+    np.testing.assert_array_equal(risk(Rows(rows[:, order])).numbers[0], whole[order])
     assert np.isnan(whole[7]) and set(np.delete(whole, 7)) <= set(range(TENTHS))
     assert len(risk.cuts) == TENTHS - 1 and (np.diff(risk.cuts) > 0).all()
 

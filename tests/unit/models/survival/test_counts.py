@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
 import numpy as np
 import pytest
 
+from dpmodels.core import followup as counts
+from dpmodels.core.followup import FollowUp
 from dpmodels.formula.design import Survival
-from dpmodels.models.survival import table as counts
-from dpmodels.models.survival.table import (
-    Layout,
-    SurvivalOfPeople,
-    _of_rows,
-    own_episodes,
-    statistic_of,
-)
+from dpmodels.models.survival.table import Layout, spells
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import STEPS, OneHot
 from dpmodels.proof.statistics import Sum
 from dpmodels.sources.people import BlockOfPeople
+from tests.one_pass import sums_of
 
 PLAIN = Survival(time=0, event=1, group=2, groups=("a", "b"))
 SPELLS = Survival(time=1, event=2, start=0, group=3, groups=("a", "b"))
@@ -39,7 +36,12 @@ def block(rows, where=PLAIN):
 
 
 def table(rows, lay, where=PLAIN):
-    return _of_rows([block(rows, where)], where, lay)[0]
+    return found(block(rows, where), lay, where, people=False)
+
+
+def found(part, lay, where, *, people):
+    formula = functools.partial(spells, places=where, layout=lay)
+    return sums_of(FollowUp(lay, people=people), formula, [part]).arrays[0]
 
 
 def laid(rows, lay, where):
@@ -50,7 +52,7 @@ def laid(rows, lay, where):
             out[lay.sizes[0] - 1] = int(STEPS)
         return out
     part = BlockOfPeople(block(rows, where), np.array([0]), np.array([len(rows)]))
-    return SurvivalOfPeople(where, lay).over([part]).values
+    return found(part, lay, where, people=True)
 
 
 @pytest.mark.parametrize(
@@ -129,8 +131,8 @@ def test_an_episode_that_goes_on_is_one():
     changed = laid([[1, 3, 0, 0], [3, 9, 1, 1]], lay, SPELLS)  # another group: two episodes
     assert (changed > 0).sum() == 4
     assert (changed < STEPS).all()
-    again = own_episodes(block([[1, 3, 1, 0], [3, 9, 1, 0]], SPELLS), np.zeros(2, int), SPELLS, lay)
-    assert len(again[0]) == 2  # an event ends an episode
+    again = laid([[1, 3, 1, 0], [3, 9, 1, 0]], lay, SPELLS)
+    assert (again > 0).sum() == 4  # an event ends an episode
 
 
 # -- sensitivities: corner persons of 0, 1, 2, 5 and 1000 rows -------------------------------------
@@ -180,7 +182,7 @@ def largest(where, lay):
 def test_no_person_moves_a_table_by_more_than_the_prover_says(name):
     """Reached to 2 %, and never exceeded. Seed 3, deterministic."""
     where, lay = LAYOUTS[name]
-    moved = sensitivity(statistic_of(lay, people=True), "replace", "l2")
+    moved = sensitivity(FollowUp(lay, people=True).statistic, "replace", "l2")
     said = {
         "flat": math.sqrt(2), "tree": math.sqrt(12), "episodes": 2.0, "two episodes": math.sqrt(8),
         "episodes, tree": math.sqrt(24),
@@ -195,7 +197,7 @@ def test_no_person_moves_a_table_by_more_than_the_prover_says(name):
 def test_episodes_that_are_not_scaled_go_too_far(monkeypatch):
     where, lay = LAYOUTS["two episodes"]
     monkeypatch.setattr(counts, "_BELOW", 1e3)
-    assert largest(where, lay) > 1.5 * sensitivity(statistic_of(lay, people=True), "replace", "l2")
+    assert largest(where, lay) > 1.5 * sensitivity(FollowUp(lay, people=True).statistic, "replace", "l2")
 
 
 def test_a_histogram_has_a_unit_in_one_cell_or_none():

@@ -12,7 +12,8 @@ import dpmodels as dp
 from dpmodels.formula.design import Survival
 from dpmodels.models.survival import table as layouts
 from dpmodels.models.survival.curve import Curve, band, covariance_of, curves, level_at, logrank
-from dpmodels.models.survival.table import CellNoise, Layout, _of_rows
+from dpmodels.models.survival.table import CellNoise, Layout
+from tests.unit.models.survival.test_counts import found
 
 QUIET = 1e-9
 
@@ -27,7 +28,7 @@ def cells_of(time, event, group=None, start=None, *, edges, groups=("",), strata
         rows = [start, *rows]
         where = Survival(time=1, event=2, start=0, group=3, groups=groups)
     lay = Layout(tuple(edges), groups, entries=start is not None)
-    exact = _of_rows([np.array(rows, dtype=float)], where, lay)[0].astype(float)
+    exact = found(np.array(rows, dtype=float), lay, where, people=False).astype(float)
     if lay.entries:
         exact /= 2.0**20
     noise = CellNoise(lay, QUIET)

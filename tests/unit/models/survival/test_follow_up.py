@@ -9,6 +9,7 @@ from dpmodels.models.survival.hazard import Hazard, Timeline
 from dpmodels.scoring.coordinates import public_coordinates
 from dpmodels.scoring.models import Beginning
 from dpmodels.sources.people import BlockOfPeople
+from tests.one_pass import expanded
 
 EDGES = np.linspace(0, 12, 5)
 
@@ -45,10 +46,9 @@ def person(rng, design, m, wild=False):
 def summed(own, rows, counts):
     counts = np.asarray(counts)
     # a person's rows that do not exist are one row that is nobody's: it counts as nothing
-    with np.errstate(all="ignore"):
-        found = own.expand(BlockOfPeople(rows, np.cumsum(counts) - counts, counts))
+    found = expanded(own, BlockOfPeople(rows, np.cumsum(counts) - counts, counts))
     score = np.add.reduceat(found.score, np.cumsum(found.scores) - found.scores, axis=1)
-    return score, np.split(found.information(), np.cumsum(found.counts)[:-1], axis=1)
+    return score, np.split(found.information, np.cumsum(found.counts)[:-1], axis=1)
 
 
 @pytest.mark.parametrize("start", [False, True])
@@ -103,7 +103,7 @@ def test_rows_that_lose_most_of_their_follow_up_are_not_ordinary():
         rows[1] = [0.0, np.copysign(1.0, own.theta[1])]  # the second of the higher hazard
         rows[design.survival.time], rows[design.survival.event] = [1.0, 12.0], 0.0
         block = BlockOfPeople(rows, np.arange(2), np.ones(2, dtype=np.intp))
-        np.testing.assert_array_equal(own.expand(block).whole, ordinary)
+        np.testing.assert_array_equal(expanded(own, block).whole, ordinary)
 
 
 def test_who_is_stopped_does_not_depend_on_how_long_the_last_cell_was_lived_through():

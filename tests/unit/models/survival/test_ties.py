@@ -9,6 +9,7 @@ import pytest
 import dpmodels as dp
 from dpmodels.models.survival.hazard import Hazard, Timeline
 from dpmodels.sources.people import BlockOfPeople
+from tests.one_pass import expanded
 from tests.privacy.cases.survival import check_of
 
 B = (0.8, -0.3)
@@ -181,8 +182,8 @@ def test_the_time_of_an_event_within_its_cell_is_not_used(efrons):
         block[where.time] = ends[0] + share * (ends[1] - ends[0])
         units = BlockOfPeople(block.copy(), np.arange(m), np.ones(m, dtype=np.intp))
         for clip in (np.inf, 2.0):
-            expanded = model.at(SimpleState(local), clip).expand(units)
-            found.append((clip, expanded.score, expanded.information()))
+            one = expanded(model.at(SimpleState(local), clip), units)
+            found.append((clip, one.score, one.information))
     for clip in (np.inf, 2.0):
         first, *others = [(s, v) for c, s, v in found if c == clip]
         for s, v in others:

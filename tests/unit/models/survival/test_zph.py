@@ -11,6 +11,7 @@ from dpmodels._testing import ZeroNoise, noise_source
 from dpmodels.errors import BudgetError, RequestError, UtilityWarning
 from dpmodels.models.survival.zph import Intervals, centred, slopes, transformed, zph_of
 from dpmodels.sources.people import BlockOfPeople
+from tests.one_pass import expanded
 from tests.privacy.cases.survival import check_of
 
 BOUNDS = {"time": (0, 12), "dead": (0, 1), "x": (0, 1), "w": (-3, 3)}
@@ -89,7 +90,7 @@ def test_the_numbers_of_a_row_are_its_events_and_expected_events():
     block = rng.choice([-1.0, 0.2, 1.0], (plan.design.q, m))
     block[0], block[where.event] = 1.0, rng.integers(0, 2, m)
     block[where.start], block[where.time] = rng.uniform(0, 4, m), rng.uniform(4, 12, m)
-    found = local.expand(BlockOfPeople(block, np.arange(m), np.ones(m, dtype=np.intp)))
+    found = expanded(local, BlockOfPeople(block, np.arange(m), np.ones(m, dtype=np.intp)))
     s, r, t, e, q = np.split(found.score, np.cumsum(lay.sizes)[:-1])
     line, u = local.model.timeline, local.model.coordinates.affine
     z = (u[0] @ block + u[1])[1:]
@@ -127,7 +128,7 @@ def test_follow_up_that_is_used_up_is_left_out_by_predictors_alone():
     where = plan.design.survival
     block = np.ones((plan.design.q, 2))
     block[1], block[2], block[where.time], block[where.event] = 1.0, -2.0, [11.0, 12.0], [1.0, 0.0]
-    found = plan.local.expand(BlockOfPeople(block, np.arange(2), np.ones(2, dtype=np.intp)))
+    found = expanded(plan.local, BlockOfPeople(block, np.arange(2), np.ones(2, dtype=np.intp)))
     assert np.abs(found.score).max() > 0.1
     assert (found.score[:, 0] == found.score[:, 1]).all()
 

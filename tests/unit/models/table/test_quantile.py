@@ -11,23 +11,19 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.core.grids import WAYS, levels_for, outward, penalties, tree_counts
 from dpmodels.errors import DPModelsError, NotPrivateWarning
 from dpmodels.models.table.quantiles import (
-    WAYS,
     Cells,
     Tree,
     cells_for,
+    counts_on,
     fraction,
     grid_for,
     grid_of,
-    histograms,
     isotonic,
     leaves_for,
-    levels_for,
-    outward,
-    penalties,
     rank_sd,
-    tree_counts,
 )
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.privacy.noise import ExactNoise, SeededNoise, exponential_weights
@@ -115,7 +111,7 @@ def test_counts_have_a_grid_of_integers():
 
 def test_values_go_to_the_nearest_point_of_their_group():
     block = np.array([[0.04, 0.06, np.nan, 9.0, -1.0], [0, 1, 1, 1, 2]])
-    counts = histograms([block], {0: np.array([0.0, 0.1, 0.2])}, {1: 3})[0]
+    counts = counts_on(None, {0: np.array([0.0, 0.1, 0.2])}, 0, {1: 3}).over([block]).arrays[0]
     assert counts.tolist() == [[1, 0, 0], [0, 1, 1], [1, 0, 0]]
 
 

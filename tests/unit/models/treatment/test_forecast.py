@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.core.units import octaves
 from dpmodels.errors import DPModelsWarning
 from dpmodels.families import LINKS
 from dpmodels.models.treatment.estimate import clear_pieces, pieces
@@ -22,7 +23,6 @@ from dpmodels.models.treatment.forecast import (
 )
 from dpmodels.models.treatment.plan import SLOPES
 from dpmodels.scoring.clip import Lengths
-from dpmodels.scoring.unit_passes import octaves
 from dpmodels.sums.ask import Noisy
 
 EDGES = np.linspace(0.1, 0.9, 19)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dpmodels.core.own import units_of
 from dpmodels.families import LINKS
 from dpmodels.models.treatment.facts import Fitted, Influence
 from dpmodels.models.treatment.rows import (
@@ -13,7 +14,6 @@ from dpmodels.models.treatment.rows import (
     SquareRows,
     lengths,
 )
-from dpmodels.scoring.unit_passes import units_of
 from dpmodels.sources.people import BlockOfPeople
 
 STEPS = 2**20
@@ -64,7 +64,7 @@ def test_contributions_are_in_their_sets(estimand, link, weights):
             block = hostile(rng, 60, weights)
             starts = np.unique(np.append(0, rng.integers(0, 60, 20)))
             people = BlockOfPeople(block, starts, np.diff(np.append(starts, 60)))
-            for units in (next(units_of([block])), people):
+            for units in (units_of(block), people):
                 for part in (*sums.of(units), squares.of(units), balance.of(units)):
                     integers = part.astype(object)
                     assert all(float(x).is_integer() for x in part.ravel())
@@ -84,9 +84,9 @@ def test_a_unit_is_a_function_of_its_own_rows(estimand):
     sums = EffectSums(EffectRows(at, (0.5, -0.5), 2.0), (1.5, 0.7, 0.2))
     with np.errstate(all="ignore"):
         block = hostile(rng, 30, True)
-        whole = sums.of(next(units_of([block])))
+        whole = sums.of(units_of(block))
         for i in range(30):
-            alone = sums.of(next(units_of([block[:, i : i + 1].copy()])))
+            alone = sums.of(units_of(block[:, i : i + 1].copy()))
             for a, b in zip(whole, alone, strict=True):
                 assert np.array_equal(a[:, i], b[:, 0])
 

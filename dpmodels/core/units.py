@@ -1,0 +1,287 @@
+"""Sets of units, each a row or a person with several rows, and what a formula sees of one unit.
+
+A formula of a unit is written as for the rows of one person. It gets these rows, and
+:class:`~dpmodels.core.own.OwnRows`, which sums, compares and orders them within the person. It
+returns :class:`Scores`. A set scales the sum of a person's scores and the trace of its information
+into balls, and adds them in exact integers (``scoring/theory.md``, 8). A plain row is a person with
+one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpmodels.arrays import Array
+from dpmodels.core.own import OwnRows, own_sum
+from dpmodels.core.parallel import (
+    EXPONENT_BIAS,
+    MANTISSA_BITS,
+    Parallel,
+    PassSums,
+    clipped,
+    scaled,
+)
+from dpmodels.core.rows import Rows
+from dpmodels.core.sets import Integers
+from dpmodels.proof.sets import STEPS, Ball, OneHot, PairMeans
+from dpmodels.proof.statistics import Stack, Sum
+from dpmodels.sources.people import BlockOfPeople
+from dpmodels.sums.products import (
+    ExactSum,
+    end_along,
+    end_of_numbers,
+    filled,
+    integers_of,
+    mapped,
+    towards_zero,
+)
+from dpmodels.sums.rowmap import factors, lengths, missing, product
+
+Index = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
+
+#: Scores of the rows of a person are rounded to multiples of this before they are summed as
+#: integers.
+GRAIN = 2.0**-34
+#: Squared lengths from which on a person's score is left out, in grains.
+_MOST_GRAINS = 1e140
+#: Number of bins of squares, one per octave (half an octave of the length).
+OCTAVES = 96
+#: Bin i of octaves holds [2^(i - OCTAVE_ZERO), twice that).
+OCTAVE_ZERO = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What a formula returns for the rows of whole units."""
+
+    score: Rows  # (r, m): rows whose sum over a unit is its score
+    # Makes the rows v (r, m), one or more for each row: ``sum v v'`` over a unit is its
+    # information. When asked for: the histogram of lengths does without.
+    information: Callable[[], tuple[Rows, ...]]
+    # (1, m): units of which nothing is left out, by weight or by stopping; None: all.
+    whole: Rows | None = None
+    # (1, m): part of its unit that each row is, where units count alike; None: rows do.
+    shares: Rows | None = None
+
+    def __repr__(self) -> str:
+        return "<scores of units, confidential>"
+
+
+#: From the rows of units to their scores.
+UnitFormula = Callable[[Rows, OwnRows], Scores]
+
+
+def summed_scores(score: Array, counts: Index) -> tuple[Array, Array, Array]:
+    """Return (scores of units in steps of ``GRAIN``, their lengths, lengths of their rows').
+
+    Integers; 0 where one is not finite. Sums below 2^53 steps are exact in any order, longer ones
+    round in the unit's own order.
+    """
+    rows = np.rint(score * (1.0 / GRAIN))
+    scores = own_sum(rows, counts)
+    size = lengths(scores)
+    gone = ~(size < _MOST_GRAINS)
+    if gone.any():
+        scores = np.where(gone, 0.0, scores)
+        size = np.where(gone, 0.0, size)
+    return scores, size, lengths(rows)
+
+
+def octaves(squares: Array) -> npt.NDArray[np.int64]:
+    """Count positive finite numbers by octaves, the end bins open; others are in none."""
+    positive = squares[(squares > 0.0) & np.isfinite(squares)]
+    octave = (positive.view(np.int64) >> MANTISSA_BITS) - (EXPONENT_BIAS - OCTAVE_ZERO)
+    return np.bincount(np.clip(octave, 0, OCTAVES - 1), minlength=OCTAVES)
+
+
+class OfUnits(Integers):
+    """Base of sets of units whose sums are one array of integers."""
+
+    of_units: ClassVar[bool] = True
+
+    def adding(self, of: Any) -> Any:
+        """Return running sums of zero."""
+        return np.zeros(self.shape, dtype=np.int64)
+
+    def exact(self, sums: Any) -> Any:
+        """Return the exact sums."""
+        return sums.astype(object)
+
+
+class Lengths(OfUnits):
+    """Length of the score of a unit, in one of the bins of octaves or in none."""
+
+    shape, statistic = (OCTAVES,), Sum(OneHot(OCTAVES))
+
+    def add(self, sums: Any, chosen: Any, own: OwnRows, result: Scores) -> None:
+        """Count the lengths."""
+        size = summed_scores(result.score.numbers, own.counts)[1] * GRAIN
+        sums += octaves(size * size)
+
+
+class Squares(OfUnits):
+    """Sum of squares of each of r numbers over the rows v of a unit: r bins, one or none each."""
+
+    def __init__(self, r: int) -> None:
+        self.shape = r, OCTAVES
+        self.statistic = Stack((Sum(OneHot(OCTAVES)),) * r, (1.0,) * r)
+
+    def add(self, sums: Any, chosen: Any, own: OwnRows, result: Scores) -> None:
+        """Count the sums of squares."""
+        v, counts = rows_of(result, own)
+        for total, x in zip(sums, own_sum(v[: self.shape[0]] ** 2, counts), strict=True):
+            total += octaves(x)
+
+
+class ScoresInBall(OfUnits):
+    """Score of a unit (d numbers), in the ball of a radius."""
+
+    def __init__(self, d: int, radius: float) -> None:
+        self.shape, self.unit, self.statistic = (d,), radius, Sum(Ball(d))
+
+    def add(self, sums: Any, chosen: Any, own: OwnRows, result: Scores) -> None:
+        """Add the scores of units, none longer than the radius in exact integers."""
+        scores, size, _ = summed_scores(result.score.numbers, own.counts)
+        clip = self.unit / GRAIN
+        sums += integers_of(end_along(scores, size, clip, clipped(size, clip)).sum(axis=1))
+
+
+class PairAverages(OfUnits):
+    """Three averages of a unit's residuals e: of the products of pairs, of 1, and of squares.
+
+    They are 0 where fewer than two rows are there. The mean product of the pairs of T numbers is
+    ``((sum e)^2 - sum e^2) / (T (T - 1))``. A formula returns e in [-1, 1], and which rows are
+    there (1 or 0).
+    """
+
+    shape, statistic = (3,), Sum(PairMeans())
+
+    def add(self, sums: Any, chosen: Any, own: OwnRows, result: tuple[Rows, Rows]) -> None:
+        """Add the averages of units."""
+        sums += self.averages(own, result).sum(axis=1).astype(np.int64)
+
+    def averages(self, own: OwnRows, result: tuple[Rows, Rows]) -> Array:
+        """Return the averages of units, (3, k): integers of 2^-20."""
+        residual, there = (x.numbers[0] for x in result)
+        e, counts = end_of_numbers(residual) / STEPS, own.counts
+        T, total, square = (own_sum(x, counts) for x in (there, e, e * e))
+        several = T > 1.5
+        many = np.where(several, T, 2.0)
+        pairs = (total * total - square) / (many * (many - 1.0))
+        return pair_means(pairs, several, square / many)
+
+
+def pair_means(x: Array, several: Mask, q: Array) -> Array:
+    """Return elements of ``PairMeans``, (3, people), whatever x and q are.
+
+    A mean product of pairs passes the mean square in the last bits of floats at most; it is cut to
+    it, so that the claim does not depend on these.
+    """
+    q = end_of_numbers(q, low=0.0) * several
+    x = end_of_numbers(x) * several
+    return np.array([np.clip(x, -q, q), STEPS * several, q])
+
+
+def rows_of(result: Scores, own: OwnRows) -> tuple[Array, Index]:
+    """Return the rows v (r, l) of the information, and how many of them each unit has."""
+    parts = [part.numbers for part in result.information()]
+    if len(parts) == 1:
+        return parts[0], own.counts
+    return np.stack(parts, axis=2).reshape(len(parts[0]), -1), own.counts * len(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class UnitPass(Parallel):
+    """The sums of a scoring pass over units: scores in the ball of C, information of bounded trace.
+
+    Parts, statistic and noise are those of :class:`~dpmodels.core.parallel.Parallel`.
+    """
+
+    plan: Any  # :class:`dpmodels.scoring.pass_plan.PassPlan`
+    r: int
+    # (r, r): rows v are looked at in coordinates of their own, ``turn v``: those in which the
+    # information is round. Each part is clipped separately, so any coordinates may be used.
+    turn: Array | None = None
+    cells: ClassVar[str] = ""
+    of_units: ClassVar[bool] = True
+
+    def adding(self, of: Any) -> Any:
+        """Return running sums of zero."""
+        return _Adding(filled(self.r))
+
+    def add(self, sums: Any, chosen: Any, own: OwnRows, result: Scores) -> None:  # type: ignore[override]
+        """Add units; ``chosen`` are those of the meat and of the ordinary information."""
+        plan = self.plan
+        scores, size, of_rows = summed_scores(result.score.numbers, own.counts)
+        scores = _filled(scores, self.r)
+        sums.score += self.scores_in_ball(scores, size).astype(object)
+        if plan.mu_scale:
+            square = (of_rows * GRAIN) ** 2 / plan.scale_cut
+            if result.shares is not None:  # a row's squared score, by its share
+                square = square / result.shares.numbers[0]
+            part = own_sum(end_of_numbers(square, low=0.0), own.counts)
+            sums.scale += int(np.minimum(part, STEPS).sum())
+        if plan.meat:
+            sums.matrices["meat"].add(scaled(scores[:, chosen], size[chosen], plan.meat / GRAIN))
+        unclipped = size <= plan.clip / GRAIN
+        if result.whole is not None:
+            starts = np.cumsum(own.counts) - own.counts
+            unclipped &= result.whole.numbers[0][starts]
+        self._add_information(sums.matrices, rows_of(result, own), chosen, unclipped)
+
+    def scores_in_ball(self, scores: Array, size: Array) -> npt.NDArray[np.int64]:
+        """Return the sum of scores, none longer than C in exact integers."""
+        clip = self.plan.clip / GRAIN
+        return integers_of(end_along(scores, size, clip, clipped(size, clip)).sum(axis=1))
+
+    def _add_information(
+        self, matrices: dict[str, ExactSum], rows: tuple[Array, Index], chosen: Any, unclipped: Mask
+    ) -> None:
+        """Add the information of units, and of the chosen ones whose score is whole."""
+        plan, (v, counts) = self.plan, rows
+        v = _filled(np.array(v) if self.turn is None else mapped(self.turn, v), self.r)
+        length = missing(v)
+        block = BlockOfPeople(v, np.cumsum(counts) - counts, counts)
+        radii = [plan.information, *([plan.ordinary] if plan.ordinary else [])]
+        share, *ordinary = factors(length, block, *radii)
+        if plan.ordinary:
+            of = np.zeros(len(unclipped), dtype=bool)
+            of[chosen] = unclipped[chosen]
+            chosen_rows = np.flatnonzero(np.repeat(of, counts))
+            z = v[:, chosen_rows] * ordinary[0][chosen_rows]
+            product(towards_zero(z), matrices["ordinary"])
+        v *= share
+        product(towards_zero(v), matrices["information"])
+
+    def exact(self, sums: Any) -> PassSums:
+        """Return the exact sums as they leave a part of the table."""
+        r, plan = self.r, self.plan
+        parts: dict[str, Any] = {
+            name: total.integers()[:r, :r] if getattr(plan, name) else None
+            for name, total in sums.matrices.items()
+        }
+        return PassSums(**parts, score=sums.score[:r], scale=sums.scale, bins=())
+
+
+class _Adding:
+    """Running sums of one pass over units, of k numbers."""
+
+    def __init__(self, k: int) -> None:
+        self.matrices = {name: ExactSum(k, k) for name in ("information", "meat", "ordinary")}
+        self.score, self.scale = np.zeros(k, dtype=object), 0
+
+
+def _filled(rows: Array, r: int) -> Array:
+    """Return rows with rows of zeros below, up to a height whose products are fast."""
+    k = filled(r)
+    if len(rows) == k:
+        return rows
+    out = np.zeros((k, rows.shape[1]))
+    out[:r] = rows[:r]
+    return out
