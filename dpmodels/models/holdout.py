@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +12,14 @@ import numpy as np
 from dpmodels.after.inference import auc, auc_set, roc
 from dpmodels.after.moments import noisy_mean
 from dpmodels.arrays import Array
+from dpmodels.core.release import Release, answered
+from dpmodels.core.rows import Rows, clip, complete, linear, where
+from dpmodels.core.tallies import ByBin, Losses, MarksOfComplete, OneOf
 from dpmodels.errors import NotReleasedError
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
-from dpmodels.proof.sets import STEPS, Box, OneHot
-from dpmodels.proof.statistics import ByClass, Powers, Sum
-from dpmodels.sums.ask import Added, Ask, Counts, Query
-from dpmodels.sums.products import end_of_numbers, mapped
+from dpmodels.sums.ask import Ask
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import MISSING, cell, places, spread_of
 from dpmodels.tables.table import Result, Table
@@ -31,53 +30,39 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
 
-# -- What one row gives to the sums of a score or a diagnosis: integers, bounded row by row
+# -- What one row gives to the sums of a score or a diagnosis: a formula, and the set it ends in
 
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """The released fit as a map of a block ``(q, m)`` to predictions: public."""
+    """The released fit as a map of a row to its prediction: public."""
 
     params: Array  # (p,)
-    mean: Callable[[Array], Array]  # Inverse link
+    mean: Callable[[Any], Any]  # Inverse link
 
-    def both(self, block: Array) -> tuple[Array, Array]:
-        """Return (prediction, response), (m,) each; NaN in rows with a missing cell."""
-        with np.errstate(all="ignore"):
-            eta = mapped(self.params[None], block[:-1])[0]
-            return np.asarray(self.mean(eta), dtype=float), np.array(block[-1])
-
-
-def _complete_mask(*parts: Array) -> Array:
-    return np.logical_and.reduce([np.isfinite(p) for p in parts])
+    def both(self, z: Rows) -> tuple[Any, Any, Any]:
+        """Return prediction, response, and whether both are there."""
+        seen, y = self.mean(linear(self.params[None], z[: len(self.params)])), z[-1]
+        return seen, y, np.isfinite(seen) & np.isfinite(y)
 
 
 @dataclass(frozen=True, eq=False)
 class ClassCounts:
-    """Counts of (class, bin of the prediction): one cell of 2K a complete row."""
+    """Counts of (class, bin of the prediction): one cell of 2K a complete row, events last."""
 
     predictor: Predictor
     edges: Array  # (K - 1,): between the bins
 
-    unit = 1.0
-
     @property
-    def size(self) -> int:
-        """Cells."""
-        return 2 * (len(self.edges) + 1)
-
-    @property
-    def statistic(self) -> Sum:
+    def into(self) -> OneOf:
         """One cell a row, or none."""
-        return Sum(OneHot(self.size))
+        return OneOf(2 * (len(self.edges) + 1))
 
-    def of_block(self, block: Array) -> Array:
-        """Return the counts of a block, others first, then events."""
-        seen, y = self.predictor.both(block)
-        complete = _complete_mask(seen, y)
-        place = np.searchsorted(self.edges, seen[complete], side="right")
-        cell = place + (len(self.edges) + 1) * (y[complete] > 0.5)
-        return np.asarray(np.bincount(cell.astype(np.intp), minlength=self.size), dtype=float)
+    def formula(self, z: Rows) -> Rows:
+        """Return the cell of a row."""
+        seen, y, there = self.predictor.both(z)
+        place = np.searchsorted(self.edges, seen, "right")
+        return where(there, place + (len(self.edges) + 1) * (y > 0.5), np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,23 +73,17 @@ class LossSums:
     loss: str
     clip: float  # Losses beyond it count as it
 
-    unit, size = 1.0 / STEPS, 3
-    statistic = Powers(1, low=0)
+    into = Losses()
 
-    def of_block(self, block: Array) -> Array:
-        """Return the sums of a block in lattice steps."""
-        seen, y = self.predictor.both(block)
-        complete = _complete_mask(seen, y)
-        seen, y = seen[complete], y[complete]
+    def formula(self, z: Rows) -> Rows:
+        """Return t."""
+        seen, y, there = self.predictor.both(z)
         if self.loss == "log":
-            p = np.clip(np.where(y > 0.5, seen, 1.0 - seen), math.exp(-self.clip), 1.0)
-            loss = -np.log(p)
+            p = where(y > 0.5, seen, 1.0 - seen)
+            loss = -np.log(clip(p, math.exp(-self.clip), 1.0))
         else:
             loss = (y - seen) ** 2
-        t = loss / self.clip
-        np.clip(t, 0.0, 1.0, out=t)
-        parts = [np.full(len(t), STEPS), end_of_numbers(t), end_of_numbers(t * t)]
-        return np.array([part.sum() for part in parts])
+        return where(there, loss / self.clip, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,24 +95,15 @@ class AtBounds:
     high: Array
     rows: Array  # (d,): indices in the block
 
-    unit = 1.0
-
     @property
-    def size(self) -> int:
-        """Cells."""
-        return len(self.low) + 1
-
-    @property
-    def statistic(self) -> Sum:
+    def into(self) -> MarksOfComplete:
         """Indicators, and the count."""
-        return Sum(Box(len(self.low), low=0), count=1.0)
+        return MarksOfComplete(len(self.low))
 
-    def of_block(self, block: Array) -> Array:
-        """Return the counts of a block."""
-        cells = block[self.rows]
-        complete = np.isfinite(block).all(axis=0)
-        at = (cells <= self.low[:, None]) | (cells >= self.high[:, None])
-        return np.append((at & complete).sum(axis=1), complete.sum())
+    def formula(self, z: Rows) -> tuple[Rows, Rows]:
+        """Return which cells are at an end, and whether the row is complete."""
+        cells = z[self.rows.tolist()]
+        return (cells <= self.low) | (cells >= self.high), complete(z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,40 +114,19 @@ class BinnedResiduals:
     edges: Array  # (K - 1,)
     clip: float
 
-    unit = 1.0 / STEPS
-
     @property
-    def size(self) -> int:
-        """Cells: counts, then sums."""
-        return 2 * (len(self.edges) + 1)
-
-    @property
-    def statistic(self) -> ByClass:
+    def into(self) -> ByBin:
         """(1, t) of the bin of a row."""
-        return ByClass(Sum(Box(1), count=1.0, count_first=True), len(self.edges) + 1)
+        return ByBin(len(self.edges) + 1)
 
-    def of_block(self, block: Array) -> Array:
-        """Return the sums of a block in lattice steps."""
-        seen, y = self.predictor.both(block)
-        complete = _complete_mask(seen, y)
-        k = len(self.edges) + 1
-        place = np.searchsorted(self.edges, seen[complete], side="right")
-        t = end_of_numbers((y - seen)[complete], self.clip)
-        counts = np.bincount(place, minlength=k) * STEPS
-        sums = np.bincount(place, weights=t, minlength=k)
-        return np.append(counts, sums)
+    def formula(self, z: Rows) -> tuple[Rows, Rows]:
+        """Return the bin of a row, and t."""
+        seen, y, there = self.predictor.both(z)
+        place = where(there, np.searchsorted(self.edges, seen, "right"), np.nan)
+        return place, (y - seen) / self.clip
 
 
 Sums = ClassCounts | LossSums | AtBounds | BinnedResiduals
-
-
-def added_up(blocks: Iterable[Array], sums: tuple[Sums, ...]) -> tuple[Array, ...]:
-    """Return the exact integer sums over blocks; **confidential**."""
-    total = [np.zeros(part.size, dtype=object) for part in sums]
-    for block in blocks:
-        for cells, part in zip(total, sums, strict=True):
-            cells += np.array([int(v) for v in part.of_block(block)], dtype=object)
-    return tuple(total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +157,7 @@ def plan_holdout(
 def noise_sd(plan: HoldoutPlan, k: int) -> float:
     """Return the noise sd of each cell of the k-th sums, in their own units."""
     part, mechanism = plan.sums[k], plan.guarantee.steps[k].mechanism
-    scale = float(noise_of(part.statistic, mechanism, plan.guarantee.relation)[0])
+    scale = float(noise_of(part.into.statistic, mechanism, plan.guarantee.relation)[0])
     return math.sqrt(2.0) * scale if isinstance(mechanism, Pure) else scale
 
 
@@ -218,15 +167,9 @@ def release(plan: HoldoutPlan, ask: Ask) -> tuple[Array, ...]:
     **Privacy.** Unit: one row; replace-one, n public. Sensitivities: ``holdout.md``, exact in
     integers.
     """
-    over = Counts(plan.design, functools.partial(added_up, sums=plan.sums))
-    answers = []
-    for k, (step, part) in enumerate(zip(plan.guarantee.steps, plan.sums, strict=True)):
-
-        def of_one(totals: tuple[Array, ...], k: int = k, unit: float = part.unit) -> Added:
-            return Added(totals[k], unit)
-
-        answers.append(ask(step.name, Query(part.statistic, over, of_one)).values)
-    return tuple(answers)
+    asked = zip(plan.guarantee.steps, plan.sums, strict=True)
+    releases = (Release(step.name, part.into, part.formula, plan.design) for step, part in asked)
+    return tuple(noisy.values for noisy in answered(tuple(releases), ask))
 
 
 # -- What a score or a diagnosis shows. Sees no row.

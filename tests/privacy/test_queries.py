@@ -23,7 +23,6 @@ from dpmodels.audit.queries import holds, noise_ratio, recorded, sensitivity_rat
 from dpmodels.audit.replay import rows_for
 from dpmodels.core.units import UnitPass
 from dpmodels.errors import PrivacyBugError
-from dpmodels.models.holdout import added_up
 from dpmodels.proof import prove
 from dpmodels.proof.prove import Of, noise_of, rank_sensitivity, sensitivity
 from dpmodels.proof.sets import (
@@ -57,6 +56,7 @@ from dpmodels.sums import cells as bycell
 from dpmodels.sums import products as end
 from dpmodels.sums.ask import Ask
 from dpmodels.variables import Count, Levels
+from tests.one_pass import sums_of
 from tests.privacy import test_people, test_people_tables
 from tests.privacy.cases.tables import GROUPS
 from tests.privacy.test_replay import CASES, NAMES, tables
@@ -328,14 +328,14 @@ def test_sums_of_rows_that_were_held_out_keep_the_law_too():
     for name, one in GROUPS.items():
         laid = []
         for row in itertools.product(cells, cells):
-            with np.errstate(all="ignore"):
-                (sums,) = added_up([np.array(row)[:, None]], (one,))
-            k = queries.in_steps(one.statistic, sums, one.unit)
-            assert holds(one.statistic, k), (name, row)
-            laid.append(np.asarray(k, dtype=float) * one.statistic.step)
-        weights = one.statistic.weights("l2")
+            sums = sums_of(one.into, one.formula, [np.array(row)[:, None]])
+            statistic = one.into.statistic
+            k = queries.in_steps(statistic, sums, one.into.size)
+            assert holds(statistic, k), (name, row)
+            laid.append(np.asarray(k, dtype=float) * statistic.step)
+        weights = statistic.weights("l2")
         worst = max(np.linalg.norm((a - b) * weights) for a, b in itertools.combinations(laid, 2))
-        assert 0.55 < worst / sensitivity(one.statistic, "replace", "l2") <= 1.0 + 1e-12, name
+        assert 0.55 < worst / sensitivity(statistic, "replace", "l2") <= 1.0 + 1e-12, name
 
 
 # --- reach --------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from dpmodels.models.holdout import (
     LossSums,
     Predictor,
     Sums,
-    added_up,
     plan_holdout,
     release,
 )
@@ -36,6 +35,7 @@ from dpmodels.proof.statistics import Norm
 from dpmodels.sources.rows import OfRows
 from dpmodels.sums.ask import Ask
 from dpmodels.variables import Levels, Real
+from tests.one_pass import sums_of
 from tests.privacy.cases.verbs import backend_release, plan_of, verb_case
 
 __all__ = ["GROUPS", "sums_of"]
@@ -216,11 +216,11 @@ GROUPS: dict[str, Sums] = {
 }
 
 
-def sums_of(one: Sums) -> Any:
+def sums_before(one: Sums) -> Any:
     """Return the function rows (n, 2) -> what goes out before noise."""
 
     def statistic(rows: Array) -> Array:
-        return np.array([float(v) for v in added_up([rows.T.copy()], (one,))[0]])
+        return np.array([float(v) for v in sums_of(one.into, one.formula, [rows.T.copy()])])
 
     return statistic
 
@@ -260,9 +260,9 @@ register_case(
         sensitivity=tuple(
             SensitivityCheck(
                 name if norm == "l2" else f"{name} in L1",
-                sums_of(one),
+                sums_before(one),
                 _pairs,
-                sensitivity(one.statistic, "replace", norm) / one.unit,
+                sensitivity(one.into.statistic, "replace", norm) / one.into.size,
                 norm=norm,
             )
             for name, one in GROUPS.items()
