@@ -35,7 +35,8 @@ from dpmodels.sums.products import (
 )
 
 if TYPE_CHECKING:
-    from dpmodels.formula.design import Design, Grid
+    from dpmodels.formula.design import Design
+    from dpmodels.formula.program import Grid
     from dpmodels.sources.people import BlockOfPeople
     from dpmodels.sources.rows import Coins
 

@@ -21,12 +21,11 @@ from dpmodels.formula.compile import (
     conjuncts,
     remember_designs,
 )
-from dpmodels.formula.design import CellProgram, CellSource, Column, Design, TermInfo, as_cell
+from dpmodels.formula.design import Column, Design, TermInfo, as_cell
 from dpmodels.formula.parser import needed_variables
-from dpmodels.formula.program import Atom, Product, Program, rules
+from dpmodels.formula.program import Atom, CellProgram, CellSource, Product, Program, rules
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import (
-    Array,
     Basis,
     Cat,
     Context,
@@ -36,7 +35,9 @@ from dpmodels.formula.words import (
     constant,
     parse_expression,
     pretty,
+    row_of,
 )
+from dpmodels.opaque import Rows, label, of_code, where
 from dpmodels.variables import LARGEST, Levels
 
 # -- Columns of a design from its factors: names, intervals, norms. All public.
@@ -68,7 +69,7 @@ def class_response(
                 f"event={shown(chosen)} is not a level of {text!r}.{close} Levels: {list(levels)!r}"
             )
         table = np.array([*(float(x == chosen) for x in levels), math.nan])
-        node = Node((0.0, 1.0), lambda env: table[factor.evaluate(env)], factor.variables)
+        node = Node((0.0, 1.0), lambda env: of_code(table, factor.evaluate(env)), factor.variables)
         others = tuple(x for x in levels if x != chosen)
         return Column(text, 0.0, 1.0, text, "event"), node, (*others, chosen)
     raise FormulaError(
@@ -81,8 +82,8 @@ def _of_subset(subset: Node, weights: Node | None) -> Node:
     """Return the weight of a row that meets ``subset=``, 1 without weights; NaN of another row."""
     mass = constant(1.0) if weights is None else weights
 
-    def evaluate(env: Env) -> Array:
-        return np.where(subset.evaluate(env) == 1.0, mass.evaluate(env), math.nan)
+    def evaluate(env: Env) -> Rows:
+        return where(row_of(subset, env) == 1.0, mass.evaluate(env), math.nan)
 
     interval = (0.0, 1.0) if weights is None else weights.interval
     return Node(interval, evaluate, subset.variables | mass.variables)
@@ -219,26 +220,6 @@ def numeric_rows(
 
 #: Labels are whole numbers from 1 to 2^52, exact as floats; a row without one is in no cluster.
 LAST_LABEL, ALONE = 2.0**52, 0.0
-_BITS = np.uint64((1 << 52) - 1)
-
-
-def label(cells: Any) -> Any:
-    """Return the label of every cell, (m,): 0 where it is missing.
-
-    Hashes and codes of levels come as integers, below 0 where they are missing; numbers as floats.
-    Two different ids get one label with probability 2^-52: two clusters would then be taken for
-    one, which changes an error a little and no proof.
-    """
-    cells = np.asarray(cells)
-    if cells.dtype.kind in "iu":
-        missing, bits = cells < 0, cells.astype(np.int64).view(np.uint64)
-    else:
-        cells = cells.astype(np.float64) + 0.0  # -0.0 and 0.0 are one value
-        missing, bits = np.isnan(cells), cells.view(np.uint64)
-        bits = bits ^ (bits >> np.uint64(29))  # the exponent is in the high bits
-    return np.where(missing, ALONE, (bits & _BITS).astype(np.float64) + 1.0)
-
-
 def check_subset(text: str | None, schema: Schema, formula: str) -> None:
     """Refuse a comparison in ``subset=`` that every row of the declared ranges meets, or none does.
 
@@ -266,17 +247,27 @@ _NA = ("zero-row", "declared", "impute-midpoint")
 
 @dataclass(frozen=True)
 class _Codes:
-    """One cell per level of a factor, as rows would hold them."""
+    """One public row per level of a factor."""
 
     codes: Any  # (L,) integers
 
-    def number(self, name: str) -> Any:
+    def number(self, name: str) -> Rows:
         """Return the codes: no number is asked for."""
-        return self.codes.astype(float)
+        return Rows(self.codes[None].astype(float))
 
-    def code(self, name: str) -> Any:
+    def code(self, name: str) -> Rows:
         """Return the codes."""
-        return self.codes
+        return Rows(self.codes[None])
+
+    def public(self, value: float) -> Rows:
+        """Return the same public number for every row."""
+        return Rows(np.full((1, len(self.codes)), value))
+
+    def unclipped(self) -> _Codes:
+        """Return itself: no range clips a code."""
+        return self
+
+    as_read = code
 
 
 @remember_designs
@@ -427,8 +418,8 @@ class Builder:
         for part in conjuncts(tree):
             node = compile_scalar(part, ctx)
             if node.variables == {name}:
-                in_subset &= np.asarray(node.evaluate(env), dtype=float) > 0.0
-        codes = factor.evaluate(env)[in_subset]
+                in_subset &= row_of(node, env).numbers[0] > 0.0
+        codes = factor.evaluate(env).numbers[0][in_subset]
         first = min((int(code) for code in codes if code >= 0), default=0)
         if first == 0:
             return factor
@@ -670,8 +661,8 @@ class Builder:
         value = float(event)
 
         def happened(env: Any) -> Any:
-            cells = np.asarray(number.evaluate(env), dtype=float)
-            return np.where(np.isnan(cells), np.nan, cells == value)
+            cells = row_of(number, env)
+            return where(np.isnan(cells), np.nan, cells == value)
 
         return Node((0.0, 1.0), happened, number.variables)
 
@@ -730,8 +721,8 @@ class Builder:
         """Return the rows of the buffer with labels of clusters, and codes of strata (from 1)."""
         cluster, stratum = self.labels or (None, None)
 
-        def of_stratum(env: Any) -> Any:
-            return np.maximum(np.asarray(env.chunk[stratum], dtype=np.float64), -1.0) + 1.0
+        def of_stratum(env: Env) -> Any:
+            return np.maximum(env.as_read(str(stratum)) * 1.0, -1.0) + 1.0
 
         out: dict[str, Node] = {}
         if cluster is not None:
@@ -745,9 +736,9 @@ class Builder:
         # clusters that are numbered, and declared so: their numbers are the labels
         numbered = self.schema[column].kind == "count"
 
-        def of_cluster(env: Any) -> Any:
-            cells = env.chunk[column]
-            return np.where(cells >= 1.0, np.floor(cells), ALONE) if numbered else label(cells)
+        def of_cluster(env: Env) -> Any:
+            cells = env.as_read(column)
+            return where(cells >= 1.0, np.floor(cells), ALONE) if numbered else label(cells, ALONE)
 
         return Node((ALONE, LAST_LABEL), of_cluster, frozenset([column]))
 

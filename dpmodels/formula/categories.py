@@ -30,7 +30,6 @@ from dpmodels.formula.words import (
     FUNCTIONS,
     LARGEST_EXACT,
     REGISTERED,
-    Array,
     Basis,
     Cat,
     Context,
@@ -43,8 +42,10 @@ from dpmodels.formula.words import (
     literal,
     overflow,
     pretty,
+    row_of,
     word,
 )
+from dpmodels.opaque import Rows, clip, of_code, of_user, stack, where
 from dpmodels.variables import Binary, Levels, Real, Text
 
 _PATSY = {
@@ -126,12 +127,12 @@ def _numeric_levels(x: Node, levels: tuple[Any, ...]) -> Cat:
     """Return the factor of a numeric variable with listed levels; other values get code -1."""
     values = [float(v) if not isinstance(v, str) else np.nan for v in levels]
 
-    def codes(env: Env) -> Array:
-        cells = np.atleast_1d(x.evaluate(env))
-        out = np.full(cells.shape, -1, dtype=np.int32)
+    def codes(env: Env) -> Rows:
+        cells = row_of(x, env)
+        out: Any = -1
         for code, level in enumerate(values):
-            out[cells == level] = code
-        return out
+            out = where(cells == level, code, out)
+        return out  # type: ignore[no-any-return]
 
     return Cat(levels, codes, variables=x.variables)
 
@@ -148,7 +149,7 @@ def _relevel(name: str, cat: Cat, levels: tuple[Any, ...], ctx: Context) -> Cat:
     table = np.array(
         [*(levels.index(v) if v in levels else -1 for v in cat.levels), -1], dtype=np.int32
     )
-    return Cat(levels, lambda env: table[cat.evaluate(env)], variables=cat.variables)
+    return Cat(levels, lambda env: of_code(table, cat.evaluate(env)), variables=cat.variables)
 
 
 # -- contrasts -----------------------------------------------------------------------------
@@ -251,11 +252,9 @@ def _cut(node: ast.Call, ctx: Context) -> Factor:
         labels = list(typed)
     points = np.array(inside)
 
-    def codes(env: Env) -> Array:
-        cells = np.atleast_1d(x.evaluate(env))
-        out = np.searchsorted(points, cells, side="left").astype(np.int32)
-        out[np.isnan(cells)] = -1
-        return out
+    def codes(env: Env) -> Rows:
+        cells = row_of(x, env)
+        return where(np.isnan(cells), -1, np.searchsorted(points, cells, "left"))
 
     return Cat(tuple(labels), codes, variables=x.variables)
 
@@ -273,15 +272,15 @@ def _hashed(node: ast.Call, ctx: Context) -> Factor:
         )
     if isinstance(variable, Text):
 
-        def codes(env: Env) -> Array:
+        def codes(env: Env) -> Rows:
             h = env.code(name)
-            return np.where(h < 0, -1, h % count).astype(np.int32)
+            return where(h < 0, -1, h % count)
 
     else:
         table = np.array([*(hash_text(v) % count for v in variable.levels), -1], dtype=np.int32)
 
-        def codes(env: Env) -> Array:
-            return table[env.code(name)]
+        def codes(env: Env) -> Rows:
+            return of_code(table, env.code(name))
 
     return Cat(tuple(range(count)), codes, variables=frozenset([name]))
 
@@ -309,11 +308,10 @@ def _event_study(node: ast.Call, ctx: Context) -> Factor:
     by = _multiplier(bound["by"], ctx) if "by" in bound else None
     interval = (1.0, 1.0) if by is None else by.interval
 
-    def values(env: Env) -> Array:
-        code = np.atleast_1d(cat.evaluate(env))
-        times = np.ones(code.shape) if by is None else by.evaluate(env) + np.zeros(code.shape)
-        times = np.where(code < 0, np.nan, times)
-        return np.stack([np.where(code == k, times, 0.0 * times) for k in codes])
+    def values(env: Env) -> Rows:
+        code = cat.evaluate(env)
+        times = where(code < 0, np.nan, 1.0 if by is None else by.evaluate(env))
+        return stack(*(where(code == k, times, 0.0 * times) for k in codes))
 
     top = None if interval is None else max(abs(interval[0]), abs(interval[1]))
     box = None if interval is None else (min(interval[0], 0.0), max(interval[1], 0.0))
@@ -334,7 +332,7 @@ def _multiplier(node: ast.expr, ctx: Context) -> Node:
             "Say which level is treated: i(year, group == 'treated', ref=...)",
         )
     table = np.array([0.0, 1.0, np.nan])
-    return Node((0.0, 1.0), lambda env: table[factor.evaluate(env)], factor.variables)
+    return Node((0.0, 1.0), lambda env: of_code(table, factor.evaluate(env)), factor.variables)
 
 
 # -- Words that give one number: ``I()``, elementwise functions, ``minimum()``, ``clip()``.
@@ -400,29 +398,9 @@ def registered(node: ast.Call, f: Rowwise, ctx: Context) -> Node:
     parts = [compile_scalar(a, ctx) for a in node.args]
     interval = f.image(tuple(p.interval for p in parts))
 
-    def row_value(cells: list[Any]) -> float:
-        try:
-            return float(np.asarray(f.func(*cells), dtype=float).reshape(-1)[0])
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # the row is missing; nothing of the cell is kept
-            return np.nan
-
-    def values(env: Env) -> Array:
-        cells = np.broadcast_arrays(*[p.evaluate(env) for p in parts])
-        out: Any = None
-        try:
-            out = np.array(f.func(*[c.copy() for c in cells]), dtype=float)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:
-            out = None
-        if out is None or out.shape != cells[0].shape:
-            rows = [row_value([c[i : i + 1].copy() for c in cells]) for i in range(len(cells[0]))]
-            out = np.array(rows, dtype=float)
-        for c in cells:
-            out[np.isnan(c)] = np.nan
-        return out if interval is None else np.clip(out, *interval)
+    def values(env: Env) -> Rows:
+        out = of_user(f.func, *(row_of(p, env) for p in parts))
+        return out if interval is None else clip(out, *interval)
 
     return Node(interval, values, frozenset().union(*(p.variables for p in parts)))
 

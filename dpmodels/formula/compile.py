@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import did_you_mean
 from dpmodels.formula import words as iv
 from dpmodels.formula.refuse import (
@@ -31,7 +32,6 @@ from dpmodels.formula.words import (
     LARGEST_EXACT,
     MOST_COLUMNS,
     REGISTERED,
-    Array,
     Basis,
     Cat,
     Context,
@@ -43,9 +43,11 @@ from dpmodels.formula.words import (
     literal,
     overflow,
     pretty,
+    row_of,
     word,
     written_name,
 )
+from dpmodels.opaque import Rows, clip, entry, of_code, put_at, stack, where
 from dpmodels.variables import Date, Levels, Text
 
 
@@ -211,7 +213,7 @@ def _quotient(node: ast.BinOp, ctx: Context) -> Node:
         )
     interval = None if d is None else iv.divide(a.interval, d)
 
-    def values(x: Array, y: Array) -> Array:
+    def values(x: Any, y: Any) -> Any:
         return x / np.where(y == 0, np.nan, y) if d is None else x / y
 
     return combine(values, interval, a, b, node, ctx)
@@ -243,7 +245,7 @@ def _power(node: ast.BinOp, ctx: Context) -> Node:
         return constant(float(a.constant**k))
     exponent = int(k) if is_integer else k
 
-    def values(env: Env) -> Array:
+    def values(env: Env) -> Any:
         x = a.evaluate(env)
         if k == 0:
             return np.where(np.isnan(x), np.nan, 1.0)
@@ -300,7 +302,7 @@ def _number_test(
     a, b = compile_scalar(left, ctx), compile_scalar(right, ctx)
     _check_dates(a, b, node, ctx)
 
-    def values(env: Env) -> Array:
+    def values(env: Env) -> Any:
         x, y = a.evaluate(env), b.evaluate(env)
         return np.where(np.isnan(x) | np.isnan(y), np.nan, test(x, y))
 
@@ -385,7 +387,12 @@ def _level_test(left: ast.expr, op: ast.cmpop, right: ast.expr, ctx: Context) ->
             )
     positive = isinstance(op, (ast.Eq, ast.In))
     table = np.array([float((x in levels) == positive) for x in variable.levels] + [np.nan])
-    return Node((0.0, 1.0), lambda env: table[env.code(name)], frozenset([name]), boolean=True)
+    test = functools.partial(_at_code, table, name)
+    return Node((0.0, 1.0), test, frozenset([name]), boolean=True)
+
+
+def _at_code(table: Any, name: str, env: Env) -> Rows:
+    return of_code(table, env.code(name))
 
 
 _BRACKETS = (
@@ -569,8 +576,8 @@ def _bs(node: ast.Call, ctx: Context) -> Factor:
     if count <= first:
         raise ctx.fail("bs() has no columns; use degree >= 1 or give knots")
 
-    def values(env: Env) -> Array:
-        return bspline(x.evaluate(env), t, degree)[first:]
+    def values(env: Env) -> Rows:
+        return bspline(row_of(x, env), t, degree)[first:]
 
     return Basis(
         fields=tuple(range(first, count)),
@@ -605,13 +612,12 @@ def _natural(node: ast.Call, ctx: Context) -> Factor:
     first = 1 if name == "ns" else 0
     used = weights[:, first:]
 
-    def values(env: Env) -> Array:
-        local = bspline(x.evaluate(env), t, 3)
-        out = np.zeros((used.shape[1], local.shape[1]))
-        for column, weights in zip(out, used.T, strict=True):
-            for weight, part in zip(weights.tolist(), local, strict=True):
-                column += weight * part  # cell by cell, in one order: no product that BLAS rounds
-        return out
+    def values(env: Env) -> Rows:
+        local: Any = bspline(row_of(x, env), t, 3)
+        columns = []
+        for weights in used.T.tolist():  # cell by cell, in one order
+            columns.append(sum(weight * local[i] for i, weight in enumerate(weights)))
+        return stack(*columns)
 
     up = 1.0 + 1e-9  # the rounding of a dozen sums
     low, high = np.minimum(used.min(axis=0), 0.0) * up, np.maximum(used.max(axis=0), 0.0) * up
@@ -640,49 +646,41 @@ def _cardinal(knots: Array, t: Array) -> Array:
     curved = BSpline(t, np.eye(count), 3).derivative(2)
     width = (t[-1] - t[0]) ** 2  # second derivatives in units of the range
     ends = np.array([curved(knots[0]), curved(knots[-1])]) * width
-    system = np.vstack([bspline(knots, t, 3).T, ends])
+    at_knots = BSpline.design_matrix(knots, t, 3).toarray()
+    system = np.vstack([at_knots, ends])
     right = np.vstack([np.eye(len(knots)), np.zeros((2, len(knots)))])
     return np.asarray(np.linalg.solve(system, right))
 
 
-def bspline(x: Array, t: Array, degree: int) -> Array:
-    """Return the B-spline basis on padded knots ``t`` at ``x`` (clipped to the range): (c, m)."""
-    x = np.atleast_1d(x)
-    m, count = x.shape[0], len(t) - degree - 1
-    x = np.clip(x, t[0], t[-1])
+def bspline(x: Rows, t: Array, degree: int) -> Rows:
+    """Return the B-spline basis on padded knots ``t`` at x, clipped to the range."""
+    count = len(t) - degree - 1
+    missing, x = np.isnan(x), clip(x, t[0], t[-1])
     # span: t[j] <= x < t[j + 1]; the last span is closed on the right
     inner = t[degree + 1 : count]
+    at: Any = np.zeros_like(x)  # place of the span in a table over spans
     if len(inner) <= _FEW_KNOTS:  # comparing with each is faster than searching
-        j = np.full(m, degree)
         for knot in inner:
-            j += x >= knot
+            at = at + (x >= knot)
     else:
-        j = np.clip(np.searchsorted(t, x, side="right") - 1, degree, count - 1)
+        at = np.clip(np.searchsorted(t, x, "right") - 1, degree, count - 1) - degree
     spans = np.arange(degree, count)
-    at = j - degree  # place of the span in a table over spans
     # distances to the knots around x
-    right = [t[spans + r].take(at) - x for r in range(1, degree + 1)]
-    left = [x - t[spans + r].take(at) for r in range(1 - degree, 1)]
-    local = [np.ones(m)]
+    right = [entry(t[spans + r], at) - x for r in range(1, degree + 1)]
+    left = [x - entry(t[spans + r], at) for r in range(1 - degree, 1)]
+    local: list[Any] = [np.ones_like(x)]
     for d in range(1, degree + 1):  # local[r] = N_{j-d+r, d}(x)
-        nxt: list[Array] = []
+        nxt: list[Any] = []
         for r in range(d):
             near, far = left[degree + r - d], right[r]
-            share = local[r] / (t[spans + r + 1] - t[spans + r + 1 - d]).take(at)
+            share = local[r] / entry(t[spans + r + 1] - t[spans + r + 1 - d], at)
             if r:
-                nxt[r] += far * share
+                nxt[r] = nxt[r] + far * share
             else:
                 nxt.append(far * share)
             nxt.append(near * share)
         local = nxt
-    out = np.zeros((count, m))
-    cells, first = out.reshape(-1), at * m + np.arange(m)
-    for r in range(degree + 1):
-        cells[first + r * m] = local[r]
-    missing = np.isnan(x)
-    if missing.any():
-        out[:, missing] = np.nan
-    return out
+    return where(missing, np.nan, put_at(at, local, count))
 
 
 # -- polynomials ---------------------------------------------------------------------------
@@ -705,13 +703,9 @@ def _poly(node: ast.Call, ctx: Context) -> Factor:
         sizes = [top**i for i in range(1, k + 1)]
         norms = {"l2": math.hypot(*sizes), "l1": math.fsum(sizes), "linf": max(sizes)}
 
-    def values(env: Env) -> Array:
-        base = np.atleast_1d(x.evaluate(env))
-        out = np.empty((k, base.shape[0]))
-        out[0] = base
-        for i in range(1, k):
-            np.power(base, i + 1, out=out[i])
-        return out
+    def values(env: Env) -> Rows:
+        base: Any = row_of(x, env)
+        return stack(base, *(np.power(base, i + 1) for i in range(1, k)))
 
     return Basis(tuple(range(k)), bounds, values, norms, x.variables)
 
@@ -728,15 +722,13 @@ def _legendre(node: ast.Call, ctx: Context) -> Factor:
         raise ctx.fail("legendre() of a constant has no meaning")
     t = _unit(x)
 
-    def values(env: Env) -> Array:
-        u = np.atleast_1d(t.evaluate(env))
-        out = np.empty((k, u.shape[0]))
-        out[0] = u
-        before: Any = 1.0
+    def values(env: Env) -> Rows:
+        u: Any = row_of(t, env)
+        out, before = [u], 1.0
         for n in range(1, k):
-            out[n] = ((2 * n + 1) * u * out[n - 1] - n * before) / (n + 1)
+            out.append(((2 * n + 1) * u * out[n - 1] - n * before) / (n + 1))
             before = out[n - 1]
-        return out
+        return stack(*out)
 
     return Basis(
         tuple(range(1, k + 1)),

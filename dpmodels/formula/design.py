@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import FormulaError, choice, did_you_mean
-from dpmodels.formula.program import Block, Product, Program, Rule, clip_cells
+from dpmodels.formula.program import CellSource, Grid, Product, Program
 from dpmodels.formula.reading import coerce_all
 from dpmodels.formula.schema import Schema
-from dpmodels.formula.words import Array, Basis, Cat, Factor, Interval, Node, magnitude
+from dpmodels.formula.words import Basis, Cat, Factor, Interval, magnitude
 from dpmodels.variables import LARGEST, Binary, Levels, Variable
 
 _NORMS = ("l2", "l1", "linf")
@@ -442,80 +443,6 @@ class Made(dict[str, Any]):
     """Public rows that were made from a schema: no cell of them is a missing code."""
 
 
-@dataclass(frozen=True)
-class CellSource:
-    """One column: a number (``levels`` is None), or the code of a level."""
-
-    name: str  # The factor as typed
-    source: Node | Cat
-    # Public, in the order of the codes; the code ``len(levels)`` stands for a missing cell.
-    levels: tuple[Any, ...] | None = None
-
-    @property
-    def interval(self) -> Interval:
-        """Public range of the cells."""
-        if self.levels is not None:
-            return (0.0, float(len(self.levels)))
-        assert isinstance(self.source, Node)
-        return self.source.interval
-
-    def fill(self, block: Block, out: Any) -> None:
-        """Write the cells of a block."""
-        source = self.source
-        if isinstance(source, Cat):
-            codes = source.evaluate(block)
-            out[...] = np.where(codes < 0, len(source.levels), codes)
-            return
-        value = np.broadcast_to(source.evaluate(block), out.shape)
-        if self.levels is not None:  # a comparison, a 0/1 variable, or the number of a cause
-            last = len(self.levels) - 1.0
-            out[...] = np.where(value == np.clip(np.rint(value), 0.0, last), value, last + 1.0)
-            return
-        out[...] = value
-        if source.interval is not None:
-            clip_cells(out, source.interval[0], source.interval[1], out=out)
-
-
-@dataclass(frozen=True)
-class CellProgram:
-    """Fills a block with the cells of a table; the counterpart of ``Program``."""
-
-    sources: tuple[CellSource, ...]
-    rules: Mapping[str, Rule]  # Variable -> what its range is, what stands for a missing cell
-    # left, right: terms of the two sides, as indices into ``sources``; one-sided formulas have no
-    # ``left``.
-    left: tuple[tuple[int, ...], ...]
-    right: tuple[tuple[int, ...], ...]
-    schema: Schema
-    subset: Node | None = None  # A row that fails it has every cell missing
-    # The weight of a row, and its labels, where they are rows of the buffer behind the cells.
-    aside: tuple[Node, ...] = ()
-
-    def fill(
-        self, chunk: Mapping[str, Any], out: Any, clips: Sequence[Interval],
-        finals: Sequence[tuple[int, float, float]],
-    ) -> None:  # fmt: skip
-        """Fill ``out`` of shape (q, m): NaN for a missing number, the last code for a level."""
-        with np.errstate(all="ignore"):
-            block = Block(chunk, out.shape[1], self.rules)
-            cells = out[: len(self.sources)]
-            for row, source in zip(cells, self.sources, strict=True):
-                source.fill(block, row)
-            for row, node in enumerate(self.aside, len(self.sources)):
-                out[row] = node.evaluate(block)
-            for row, lo, hi in finals:
-                clip_cells(out[row], lo, hi, out=out[row])
-            if self.subset is not None:
-                inside = np.broadcast_to(self.subset.evaluate(block), (block.m,)) == 1.0
-                for row, source in zip(cells, self.sources, strict=True):
-                    gone = np.nan if source.levels is None else float(len(source.levels))
-                    row[~inside] = gone
-
-    def data_free(self, schema: Schema) -> tuple[bool, ...]:
-        """Return for each column whether no data could improve its range."""
-        return tuple(s.levels is not None for s in self.sources)
-
-
 def as_cell(text: str, factor: Factor, schema: Schema, formula: str) -> CellSource:
     """Return the column of one factor of a table, or refuse it."""
     if isinstance(factor, Basis):
@@ -605,54 +532,8 @@ def _listed(column: Any) -> Any:
 
 #: Combinations of levels up to which rows are counted by cell.
 MOST_CELLS = 4096
-#: Columns up to which filled rows are mapped sooner than looked up, and rows of a cell and numbers
-#: are summed sooner one by one.
-_FEW, _WIDE = 12, 24
-
-
-@dataclass(frozen=True, eq=False)
-class Grid:
-    """Cells of a design, and the numbers of a row next to its cell. Public."""
-
-    # (q, K): the design's rows by cell, in its buffer's order; 0 in the rows ``numbers``.
-    table: Array
-    missing: Array  # (K,): cells whose rows are missing
-    numbers: tuple[int, ...]  # Buffer rows that are read row by row
-    variables: tuple[str, ...]  # Those of the cells; the last runs fastest
-    sizes: tuple[int, ...]  # Values of each, a missing one included (the first)
-    binary: tuple[bool, ...]  # Whether it comes as a number 0 or 1, not as a code
-    program: Program  # Fills the rows ``numbers``
-    # clips, finals: their ranges, as :meth:`Program.fill` takes them.
-    clips: Sequence[Any]
-    finals: Sequence[tuple[int, float, float]]
-
-    @property
-    def cells(self) -> int:
-        """K."""
-        return len(self.missing)
-
-    @property
-    def wide(self) -> bool:
-        """Whether rows are summed by cell although some predictors are numbers."""
-        return len(self.table) > _WIDE + len(self.numbers)
-
-    def fill(self, chunk: Mapping[str, Any], out: Array, cells: Array) -> None:
-        """Write the numbers of rows into ``out`` (d, m), and their cells into ``cells`` (m,) intp.
-
-        A row that must become a zero row for its numbers has NaN in ``out[-1, i]`` (in
-        ``out[0, i]`` without a response); for its predictors it is in a missing cell.
-        """
-        self.program.fill(chunk, out, self.clips, self.finals)
-        place: Any = 0
-        base = 0
-        for name, size, binary in zip(self.variables, self.sizes, self.binary, strict=True):
-            codes = chunk[name]
-            if binary:
-                with np.errstate(all="ignore"):
-                    codes = np.where(np.isnan(codes), -1.0, codes).astype(np.int32)
-            # codes begin at -1, for a missing cell
-            place, base = (place * size + codes, base * size + 1)
-        np.add(place, base, out=cells)
+#: Columns up to which filled rows are mapped sooner than looked up.
+_FEW = 12
 
 
 def _grid(design: Design) -> Grid | None:
@@ -712,7 +593,7 @@ def _separate_rows(products: Sequence[Product]) -> tuple[Product, ...]:
 def _cells(
     design: Design, program: Program, products: Sequence[Product], places: Sequence[int],
     variables: Mapping[str, Variable],
-) -> tuple[Array, Array]:  # fmt: skip
+) -> tuple[Array, Any]:  # fmt: skip
     """Return (table, missing): the program's own rows of every combination of codes."""
     sizes = [_size(v) for v in variables.values()]
     K = math.prod(sizes)

@@ -16,8 +16,11 @@ from typing import Any
 import numpy as np
 
 from dpmodels.formula.schema import Schema
-from dpmodels.formula.words import Array, Basis, Cat, Interval, Node
+from dpmodels.formula.words import Basis, Cat, Interval, Node, row_of
+from dpmodels.opaque import Rows
 from dpmodels.variables import Levels
+
+Array = Any  # numpy.ndarray of float64 or int
 
 
 class Block:
@@ -34,11 +37,28 @@ class Block:
         self.numbers: dict[str, Array] = {}
         self.coded: dict[int, Array] = {}
 
-    def number(self, name: str) -> Array:
-        """Return the clipped cells of a variable."""
+    def number(self, name: str) -> Rows:
+        """Return the clipped cells of a variable, opaque."""
         if name not in self.numbers:
             self.numbers[name] = self.fill_number(name, np.empty(self.m))
-        return self.numbers[name]
+        return Rows(self.numbers[name][None])
+
+    def public(self, value: float) -> Rows:
+        """Return the same public number for every row."""
+        return Rows(np.full((1, self.m), value))
+
+    def as_read(self, name: str) -> Rows:
+        """Return the cells of a variable as they were read, opaque."""
+        return Rows(self.chunk[name][None])
+
+    def unclipped(self) -> Block:
+        """Return the cells before ranges clip them, a missing one missing."""
+        rules = dict.fromkeys(self.rules, Rule(None, None))
+        return Block(self.chunk, self.m, rules, clip=False)
+
+    def values(self, node: Node) -> Array:
+        """Return the numbers of a node, (m,)."""
+        return np.asarray(row_of(node, self).numbers[0], dtype=float)
 
     def fill_number(self, name: str, out: Array) -> Array:
         """Write the clipped cells of a variable into ``out`` and remember it."""
@@ -53,21 +73,26 @@ class Block:
         self.numbers[name] = out
         return out
 
-    def code(self, name: str) -> Array:
-        """Return the codes of a factor variable; -1 is missing."""
+    def code(self, name: str) -> Rows:
+        """Return the codes of a factor variable, opaque; -1 is missing."""
         codes = self.chunk[name]
         fill = self.rules[name].fill
-        return codes if fill is None else np.where(codes < 0, int(fill), codes)
+        return Rows((codes if fill is None else np.where(codes < 0, int(fill), codes))[None])
 
     def codes(self, cat: Cat) -> Array:
         """Return the codes of a factor; rows without a level are marked missing."""
         key = id(cat)
         if key not in self.coded:
-            codes = cat.evaluate(self)
+            codes = self.codes_of(cat)
             if codes.size and codes.min() < 0:
                 self.mark(codes < 0)
             self.coded[key] = codes
         return self.coded[key]
+
+    def codes_of(self, cat: Cat) -> Array:
+        """Return the codes of a factor: -1, or one of its levels, whatever it says."""
+        codes = cat.evaluate(self).numbers[0]
+        return np.clip(codes, -1, len(cat.levels) - 1).astype(np.intp)
 
     def mark(self, rows: Array) -> None:
         """Mark rows as missing."""
@@ -138,7 +163,7 @@ class Atom:
                 np.take(self.matrix.T, codes, axis=1, out=out, mode="clip")
             return
         if isinstance(s, Basis):
-            out[...] = s.evaluate(block)[self.drop :]
+            out[...] = s.evaluate(block).numbers[self.drop :]
         elif s.raw is not None:
             cached = block.numbers.get(s.raw)
             if cached is None:
@@ -147,7 +172,7 @@ class Atom:
                 out[0] = cached
             return
         else:
-            out[0] = s.evaluate(block)
+            out[0] = block.values(s)
         if clip:
             for row, interval in zip(out, self.intervals, strict=True):
                 if interval is not None:
@@ -287,13 +312,13 @@ class Program:
             if self.response is not None:
                 self._response(block, out[last])
             if self.subset is not None:  # before weights: cells of the block are rows of ``out``
-                block.mark(~(np.broadcast_to(self.subset.evaluate(block), (block.m,)) == 1.0))
+                block.mark(~(block.values(self.subset) == 1.0))
             if self.ids is not None:
-                block.mark(self.ids.evaluate(block) == 0.0)
+                block.mark(block.values(self.ids) == 0.0)
             if self.weights is not None:
-                out *= np.sqrt(self.weights.evaluate(block))
+                out *= np.sqrt(block.values(self.weights))
             for row, node in enumerate(self.aside, self.columns):  # no weight: labels alone
-                out[row] = node.evaluate(block)
+                out[row] = block.values(node)
             for row, lo, hi in finals:
                 clip_cells(out[row], lo, hi, out=out[row])
             if self.impute and not np.isfinite(out.sum()):
@@ -365,14 +390,140 @@ class Program:
             if cached is None and self.offset is None:
                 block.fill_number(r.raw, out)
             else:
-                out[...] = block.number(r.raw)
+                out[...] = block.values(r)
         else:
-            out[...] = r.evaluate(block)
+            out[...] = block.values(r)
         if self.offset is not None:
-            out -= self.offset.evaluate(block)
+            out -= block.values(self.offset)
         i = self.response_interval
         if i is not None and (r.raw is None or self.offset is not None):
             clip_cells(out, i[0], i[1], out=out)
+
+
+# -- Cells of tables, and rows as a cell of a public grid and a few numbers.
+
+
+@dataclass(frozen=True)
+class CellSource:
+    """One column: a number (``levels`` is None), or the code of a level."""
+
+    name: str  # The factor as typed
+    source: Node | Cat
+    # Public, in the order of the codes; the code ``len(levels)`` stands for a missing cell.
+    levels: tuple[Any, ...] | None = None
+
+    @property
+    def interval(self) -> Interval:
+        """Public range of the cells."""
+        if self.levels is not None:
+            return (0.0, float(len(self.levels)))
+        assert isinstance(self.source, Node)
+        return self.source.interval
+
+    def fill(self, block: Block, out: Any) -> None:
+        """Write the cells of a block."""
+        source = self.source
+        if isinstance(source, Cat):
+            codes = block.codes_of(source)
+            out[...] = np.where(codes < 0, len(source.levels), codes)
+            return
+        value = block.values(source)
+        if self.levels is not None:  # a comparison, a 0/1 variable, or the number of a cause
+            last = len(self.levels) - 1.0
+            out[...] = np.where(value == np.clip(np.rint(value), 0.0, last), value, last + 1.0)
+            return
+        out[...] = value
+        if source.interval is not None:
+            clip_cells(out, source.interval[0], source.interval[1], out=out)
+
+
+@dataclass(frozen=True)
+class CellProgram:
+    """Fills a block with the cells of a table; the counterpart of ``Program``."""
+
+    sources: tuple[CellSource, ...]
+    rules: Mapping[str, Rule]  # Variable -> what its range is, what stands for a missing cell
+    # left, right: terms of the two sides, as indices into ``sources``; one-sided formulas have no
+    # ``left``.
+    left: tuple[tuple[int, ...], ...]
+    right: tuple[tuple[int, ...], ...]
+    schema: Schema
+    subset: Node | None = None  # A row that fails it has every cell missing
+    # The weight of a row, and its labels, where they are rows of the buffer behind the cells.
+    aside: tuple[Node, ...] = ()
+
+    def fill(
+        self, chunk: Mapping[str, Any], out: Any, clips: Sequence[Interval],
+        finals: Sequence[tuple[int, float, float]],
+    ) -> None:  # fmt: skip
+        """Fill ``out`` of shape (q, m): NaN for a missing number, the last code for a level."""
+        with np.errstate(all="ignore"):
+            block = Block(chunk, out.shape[1], self.rules)
+            cells = out[: len(self.sources)]
+            for row, source in zip(cells, self.sources, strict=True):
+                source.fill(block, row)
+            for row, node in enumerate(self.aside, len(self.sources)):
+                out[row] = block.values(node)
+            for row, lo, hi in finals:
+                clip_cells(out[row], lo, hi, out=out[row])
+            if self.subset is not None:
+                inside = block.values(self.subset) == 1.0
+                for row, source in zip(cells, self.sources, strict=True):
+                    gone = np.nan if source.levels is None else float(len(source.levels))
+                    row[~inside] = gone
+
+    def data_free(self, schema: Schema) -> tuple[bool, ...]:
+        """Return for each column whether no data could improve its range."""
+        return tuple(s.levels is not None for s in self.sources)
+
+
+#: Columns up to which rows of a cell and numbers are summed sooner one by one.
+_WIDE = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Cells of a design, and the numbers of a row next to its cell. Public."""
+
+    # (q, K): the design's rows by cell, in its buffer's order; 0 in the rows ``numbers``.
+    table: Array
+    missing: Array  # (K,): cells whose rows are missing
+    numbers: tuple[int, ...]  # Buffer rows that are read row by row
+    variables: tuple[str, ...]  # Those of the cells; the last runs fastest
+    sizes: tuple[int, ...]  # Values of each, a missing one included (the first)
+    binary: tuple[bool, ...]  # Whether it comes as a number 0 or 1, not as a code
+    program: Program  # Fills the rows ``numbers``
+    # clips, finals: their ranges, as :meth:`Program.fill` takes them.
+    clips: Sequence[Any]
+    finals: Sequence[tuple[int, float, float]]
+
+    @property
+    def cells(self) -> int:
+        """K."""
+        return len(self.missing)
+
+    @property
+    def wide(self) -> bool:
+        """Whether rows are summed by cell although some predictors are numbers."""
+        return len(self.table) > _WIDE + len(self.numbers)
+
+    def fill(self, chunk: Mapping[str, Any], out: Array, cells: Array) -> None:
+        """Write the numbers of rows into ``out`` (d, m), and their cells into ``cells`` (m,) intp.
+
+        A row that must become a zero row for its numbers has NaN in ``out[-1, i]`` (in
+        ``out[0, i]`` without a response); for its predictors it is in a missing cell.
+        """
+        self.program.fill(chunk, out, self.clips, self.finals)
+        place: Any = 0
+        base = 0
+        for name, size, binary in zip(self.variables, self.sizes, self.binary, strict=True):
+            codes = chunk[name]
+            if binary:
+                with np.errstate(all="ignore"):
+                    codes = np.where(np.isnan(codes), -1.0, codes).astype(np.int32)
+            # codes begin at -1, for a missing cell
+            place, base = (place * size + codes, base * size + 1)
+        np.add(place, base, out=cells)
 
 
 # -- The ufunc behind ``np.clip``, without its wrappers: they take longer than clipping a block

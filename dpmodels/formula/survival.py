@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels.arrays import plain
+from dpmodels.arrays import Array, plain
 from dpmodels.errors import FormulaError, shown
 from dpmodels.formula import parser as fx
 from dpmodels.formula.build import (
@@ -33,11 +33,10 @@ from dpmodels.formula.build import (
 )
 from dpmodels.formula.categories import compile_call
 from dpmodels.formula.compile import compile_factor, compile_scalar, remember_designs
-from dpmodels.formula.design import CellSource, Design, Survival, as_cell
-from dpmodels.formula.program import Block, Rule
+from dpmodels.formula.design import Design, Survival, as_cell
+from dpmodels.formula.program import CellSource
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import (
-    Array,
     Cat,
     Context,
     Env,
@@ -48,8 +47,10 @@ from dpmodels.formula.words import (
     literal,
     parse_expression,
     pretty,
+    row_of,
     word,
 )
+from dpmodels.opaque import Rows, clip, of_code, where
 
 _FORM = '"Surv(time, event) ~ group", or "Surv(start, stop, event) ~ group" for delayed entry'
 
@@ -98,33 +99,30 @@ class FollowUp:
     causes: tuple[str, ...] = ()  # Labels of the events 1, 2, ...: ``Survival.causes``
 
 
-def _entered(start: Array, interval: Interval) -> Array:
+def _entered(start: Rows, interval: Interval) -> Rows:
     """Return times of entry; 0 before the declared range, in which nothing is seen to happen."""
     if interval is None:
         return start
-    return np.where(start < interval[0], 0.0, np.minimum(start, interval[1]))
+    return where(start < interval[0], 0.0, np.minimum(start, interval[1]))
 
 
 def follow_up(start: Node | None, time: Node, event: Node, names: tuple[str, str, str]) -> FollowUp:
     """Return the nodes of a row's follow-up, each NaN where the row counts as nothing."""
     last = 1.0 if event.interval is None else event.interval[1]
 
-    def read(env: Env) -> tuple[Array, Array, Array]:
-        block: Any = env  # a Block wherever rows are filled; its cells before ranges clip them
-        rules = dict.fromkeys(block.rules, Rule(None, None))
-        raw = Block(block.chunk, block.m, rules, clip=False)
-        shape = (raw.m,)
-        stop, happened = (np.broadcast_to(n.evaluate(raw), shape) for n in (time, event))
-        ok = (stop >= 0.0) & (happened == np.clip(np.rint(happened), 0.0, last))
-        ended, begin = stop, np.zeros(shape)
+    def read(env: Env) -> tuple[Rows, Rows, Rows]:
+        raw = env.unclipped()
+        stop, happened = (row_of(n, raw) for n in (time, event))
+        ok = (stop >= 0.0) & (happened == clip(np.rint(happened), 0.0, last))
+        ended, begin = stop, env.public(0.0)
         if time.interval is not None:  # what comes after the declared range is not seen
-            happened = np.where(stop > time.interval[1], 0.0, happened)
-            ended = np.clip(stop, *time.interval)
+            happened = where(stop > time.interval[1], 0.0, happened)
+            ended = clip(stop, *time.interval)
         if start is not None:
-            entry = np.broadcast_to(start.evaluate(raw), shape)
+            entry = row_of(start, raw)
             begin = _entered(entry, time.interval)
-            ok &= (entry >= 0.0) & (entry < stop) & (begin < ended)
-        return tuple(np.where(ok, x, np.nan) for x in (begin, ended, happened))  # type: ignore[return-value]
+            ok = ok & (entry >= 0.0) & (entry < stop) & (begin < ended)
+        return where(ok, begin, np.nan), where(ok, ended, np.nan), where(ok, happened, np.nan)
 
     variables = time.variables | event.variables | (start.variables if start else frozenset())
 
@@ -265,7 +263,8 @@ class _Survival(Builder):
         labels = tuple(f"{name}={v}" for v in (levels[1:] if every else chosen))
         labels += ("",) * (not every and others > 0 and len(levels) > 2)
         ends = 0.0, float(len(labels))
-        return Node(ends, lambda env: codes[factor.evaluate(env)], factor.variables), labels
+        value = Node(ends, lambda env: of_code(codes, factor.evaluate(env)), factor.variables)
+        return value, labels
 
     def crossed(self, texts: Sequence[str], what: str) -> tuple[CellSource, ...]:
         """Return the categories that groups or strata are made of; refuse numbers."""
@@ -384,10 +383,10 @@ def _bare(text: str) -> str:
     return text.replace(" ", "").removeprefix("C(").removesuffix(")")
 
 
-def _coded(cat: Cat) -> Callable[[Env], Array]:
+def _coded(cat: Cat) -> Callable[[Env], Rows]:
     """Return the codes of a category as numbers, NaN where a cell has none."""
     table = np.array([*range(len(cat.levels)), np.nan])
-    return lambda env: table[cat.evaluate(env)]
+    return lambda env: of_code(table, cat.evaluate(env))
 
 
 def _combined(parts: Sequence[CellSource]) -> Cat:
@@ -404,7 +403,7 @@ def _combined(parts: Sequence[CellSource]) -> Cat:
             for level in part.levels
         ]
 
-    def codes(env: Env) -> Array:
+    def codes(env: Env) -> Rows:
         out: Any = 0
         gone: Any = False
         for part in parts:
@@ -413,12 +412,11 @@ def _combined(parts: Sequence[CellSource]) -> Cat:
                 codes_of_part = source.evaluate(env)
             else:  # 0 and 1
                 value = source.evaluate(env)
-                code = np.where((value == 0.0) | (value == 1.0), value, -1.0)
-                codes_of_part = code.astype(np.intp)
+                codes_of_part = where((value == 0.0) | (value == 1.0), value, -1.0)
             assert part.levels is not None
             out = out * len(part.levels) + codes_of_part
             gone = gone | (codes_of_part < 0)
-        return np.where(gone, -1, out)
+        return where(gone, -1, out)
 
     variables = frozenset().union(*(part.source.variables for part in parts))
     return Cat(tuple(labels), codes, variables=variables)

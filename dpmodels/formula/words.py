@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpmodels.errors import FormulaError, FormulaPrivacyError, shown
+from dpmodels.opaque import Rows
 from dpmodels.variables import LARGEST, Variable
 
 # -- Interval arithmetic: from the declared range of a variable to the range of a design column
@@ -265,22 +266,28 @@ def register_rowwise(name: str, func: Callable[..., Any], interval: Any) -> None
 
 # -- Values of a factor, row by row: a number, a basis of several columns, or a code per row.
 #
-# Each node is a closed function of the cells of *one* row (see ``theory.md``): it is built from
-# elementwise numpy functions only, so row ``i`` of its value depends on row ``i`` of its input and
-# on public constants. A missing cell is NaN (code -1) and stays so through every operation.
-
-
-Array = Any  # numpy.ndarray of float64 or int
+# Each node is a closed function of the cells of *one* row (see ``theory.md``), which are opaque:
+# it may use elementwise functions only, others raise. A missing cell is NaN (code -1) and stays so
+# through every operation.
 
 
 class Env(Protocol):
-    """Inputs of a node: the prepared cells of each variable in the current block."""
+    """Cells of a row, as a node sees them: opaque."""
 
-    def number(self, name: str) -> Array:
-        """Return the clipped float64 cells of a numeric variable."""
+    def number(self, name: str) -> Rows:
+        """Return the clipped cell of a numeric variable."""
 
-    def code(self, name: str) -> Array:
-        """Return the integer codes of a factor variable."""
+    def code(self, name: str) -> Rows:
+        """Return the code of a factor variable, a whole number."""
+
+    def public(self, value: float) -> Rows:
+        """Return the same public number for every row."""
+
+    def as_read(self, name: str) -> Rows:
+        """Return the cell of a variable as it was read: a number, a code or a hash."""
+
+    def unclipped(self) -> Env:
+        """Return the cells before ranges clip them."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +295,7 @@ class Node:
     """A number per row."""
 
     interval: Interval  # Public bound; ``None`` if it depends on an undeclared range
-    evaluate: Callable[[Env], Array]  # ``Env -> (m,) float64``; elementwise
+    evaluate: Callable[[Env], Any]  # A number of the row, or the same public one for all
     variables: frozenset[str] = frozenset()
     constant: float | None = None  # Set when the value is the same for every row
     raw: str | None = None  # Name of the variable when the node is just that variable
@@ -301,7 +308,7 @@ class Basis:
 
     fields: tuple[Any, ...]  # Text of formulaic in the brackets of the column name
     intervals: tuple[Interval, ...]
-    evaluate: Callable[[Env], Array]  # ``Env -> (c, m) float64``
+    evaluate: Callable[[Env], Rows]  # c numbers of the row
     # "l1", "l2", "linf": bound on the norm of the c values of a row, ``None`` if unknown.
     norms: dict[str, float | None]
     variables: frozenset[str] = frozenset()
@@ -313,13 +320,19 @@ class Cat:
     """A code per row."""
 
     levels: tuple[Any, ...]  # Public levels, in code order
-    evaluate: Callable[[Env], Array]  # ``Env -> (m,) integer codes``, -1 for missing
+    evaluate: Callable[[Env], Rows]  # Code of the row, a whole number; -1 for missing
     contrast: Any = None  # Contrast for the coding module; ``None`` is treatment coding
     variables: frozenset[str] = frozenset()
     spans_intercept: bool = True
 
 
 Factor = Node | Basis | Cat
+
+
+def row_of(node: Node, env: Env) -> Rows:
+    """Return the value of a node for each row, if it is the same for all too."""
+    value = node.evaluate(env)
+    return value if isinstance(value, Rows) else env.public(float(value))
 
 
 def constant(value: float) -> Node:

@@ -24,7 +24,8 @@ from dpmodels.quiet import bars_are_secret, quiet
 from dpmodels.sources.tables import WINDOW, Executor, Source
 
 if TYPE_CHECKING:
-    from dpmodels.formula.design import Design, Grid
+    from dpmodels.formula.design import Design
+    from dpmodels.formula.program import Grid
 
 
 # -- Which rows a pass reads.

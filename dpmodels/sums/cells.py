@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
-from dpmodels.formula.design import Grid
+from dpmodels.formula.program import Grid
 from dpmodels.proof.sets import STEPS, symmetric
 from dpmodels.sources.rows import short
 from dpmodels.sources.summed import summed

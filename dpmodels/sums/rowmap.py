@@ -38,7 +38,8 @@ from dpmodels.sums.products import (
 )
 
 if TYPE_CHECKING:
-    from dpmodels.formula.design import Design, Grid, TermInfo
+    from dpmodels.formula.design import Design, TermInfo
+    from dpmodels.formula.program import Grid
     from dpmodels.sources.people import BlockOfPeople
 
 __all__ = [

@@ -21,7 +21,8 @@ from dpmodels.formula.words import written_name
 from dpmodels.registry import Method
 
 if TYPE_CHECKING:
-    from dpmodels.formula.design import CellProgram, Design
+    from dpmodels.formula.design import Design
+    from dpmodels.formula.program import CellProgram
 
 
 #: Name of the last cell of every axis: a missing or undeclared level, or a row left out.

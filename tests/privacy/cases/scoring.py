@@ -11,8 +11,7 @@ from dpmodels.arrays import Array
 from dpmodels.audit.kit import AuditCase, ReleaseCheck, register_case
 from dpmodels.core.parallel import ROOT, Parallel, PassSums
 from dpmodels.core.release import ask_parts
-from dpmodels.formula.design import Grid
-from dpmodels.formula.program import Program
+from dpmodels.formula.program import Grid, Program
 from dpmodels.formula.schema import Schema
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import eps_gdp
