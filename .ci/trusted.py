@@ -30,13 +30,12 @@ GROUPS = (
     (
         "The wall",
         "What a formula may see of a row, and the sets that clip, round and sum its result.",
-        "core/",
+        "opaque.py core/",
     ),
     (
         "From cells to integers",
         "Every row ends in its clip set, as a function of itself alone; sums are exact.",
-        "sums/ formula/program.py cells.py formula/reading.py formula/design.py "
-        "formula/words.py formula/build.py survey.py",
+        "sums/ formula/program.py cells.py formula/reading.py survey.py",
     ),
     (
         "Whose rows these are",

@@ -24,7 +24,7 @@ from dpmodels.core.sets import Formula
 from dpmodels.core.units import GRAIN
 from dpmodels.proof.sets import STEPS, Ball
 from dpmodels.proof.statistics import ClusterGram, Clusters, ClusterTotals
-from dpmodels.sources.people import BlockOfPeople
+from dpmodels.sources.rows import BlockOfPeople
 from dpmodels.sources.summed import summed
 from dpmodels.sums.ask import Added, Query
 from dpmodels.sums.products import (

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dpmodels.core.rows import Rows
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Ranks, Tree
-from dpmodels.sources.people import BlockOfPeople
+from dpmodels.sources.rows import BlockOfPeople
 from dpmodels.sources.summed import Integers, summed
 from dpmodels.sums.ask import Added, Query
 from dpmodels.sums.products import end_of_numbers

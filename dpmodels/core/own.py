@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.core.rows import Rows
-from dpmodels.sources.people import BlockOfPeople
+from dpmodels.sources.rows import BlockOfPeople
 
 Index = npt.NDArray[np.intp]
 

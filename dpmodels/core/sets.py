@@ -37,8 +37,7 @@ from dpmodels.sums.products import (
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.formula.program import Grid
-    from dpmodels.sources.people import BlockOfPeople
-    from dpmodels.sources.rows import Coins
+    from dpmodels.sources.rows import BlockOfPeople, Coins
 
 #: From one row, or from the rows of one unit, to its result: one ``Rows``, or a tuple of them for a
 #: set of several parts.

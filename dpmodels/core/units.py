@@ -30,7 +30,7 @@ from dpmodels.core.rows import Rows
 from dpmodels.core.sets import Integers
 from dpmodels.proof.sets import STEPS, Ball, OneHot, PairMeans
 from dpmodels.proof.statistics import Stack, Sum
-from dpmodels.sources.people import BlockOfPeople
+from dpmodels.sources.rows import BlockOfPeople
 from dpmodels.sums.products import (
     ExactSum,
     end_along,

@@ -21,6 +21,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.reading import coerce_all
 from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Rows, Windows, keyed
+from dpmodels.sources.rows import BlockOfPeople as BlockOfPeople
 from dpmodels.sources.summed import Partial, Task, added
 from dpmodels.sources.tables import (
     READ_ROWS,
@@ -257,15 +258,6 @@ def _groups(counts: Index, height: int) -> Iterator[tuple[int, int]]:
 Cut = Callable[[int, int], dict[str, Any]]
 #: Rows at once where a person's rows are kept by their hashes.
 _KEPT = 1 << 17
-
-
-@dataclass(frozen=True, eq=False)
-class BlockOfPeople:
-    """Whole people: the rows of one after the other."""
-
-    rows: Array  # (q, m): as a block of :class:`dpmodels.sources.rows.Rows`
-    starts: Index  # (k,): first row of each
-    counts: Index  # (k,): how many rows each has, at least one
 
 
 def count_people(source: Source, person: Person) -> int:

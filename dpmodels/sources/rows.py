@@ -118,6 +118,15 @@ def short(blocks: Iterable[Any]) -> Iterator[Any]:
             yield numbers[:, a : a + WINDOW], cells[a : a + WINDOW]
 
 
+@dataclass(frozen=True, eq=False)
+class BlockOfPeople:
+    """Whole people: the rows of one after the other."""
+
+    rows: Array  # (q, m): as a block of :class:`Rows`
+    starts: npt.NDArray[np.intp]  # (k,): first row of each
+    counts: npt.NDArray[np.intp]  # (k,): how many rows each has, at least one
+
+
 class OfRows:
     """Requests that a pass may make of a source of rows: one answer per kind, all public.
 

@@ -40,7 +40,7 @@ from dpmodels.sums.products import (
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design, TermInfo
     from dpmodels.formula.program import Grid
-    from dpmodels.sources.people import BlockOfPeople
+    from dpmodels.sources.rows import BlockOfPeople
 
 __all__ = [
     "ROW_MOST",

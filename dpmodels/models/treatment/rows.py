@@ -22,7 +22,7 @@ from dpmodels.core.units import OCTAVES, octaves
 from dpmodels.families import LINKS
 from dpmodels.models.treatment.facts import Fitted, Influence
 from dpmodels.models.weights import row_mass
-from dpmodels.sources.people import BlockOfPeople
+from dpmodels.sources.rows import BlockOfPeople
 from dpmodels.sums.products import (
     ExactSum,
     cross_product,
