@@ -223,8 +223,16 @@ def used_up(x: Rows, before: Rows, most: float) -> tuple[Rows, Rows]:
 
 def of_code(table: Any, code: Rows) -> Rows:
     """Return the entries of a public table at each row's code, the last one below 0."""
-    at, last = code.numbers, len(table) - 1
-    return Rows(np.asarray(table)[np.where(at < 0, last, np.minimum(at, last))])
+    at, last = whole_codes(code, len(table) - 1), len(table) - 1
+    return Rows(np.asarray(table)[np.where(at < 0, last, at)])
+
+
+def whole_codes(code: Rows, most: int) -> npt.NDArray[np.intp]:
+    """Return codes as integers from -1 to ``most``; -1 where a code is no number."""
+    at = code.numbers
+    if at.dtype.kind == "f":
+        at = np.where(np.isnan(at), -1.0, at)
+    return np.asarray(np.clip(at, -1, most).astype(np.intp))
 
 
 def put_at(place: Rows, parts: list[Any], k: int) -> Rows:

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import Basis, Cat, Interval, Node, row_of
-from dpmodels.opaque import Rows
+from dpmodels.opaque import Rows, whole_codes
 from dpmodels.variables import Levels
 
 Array = Any  # numpy.ndarray of float64 or int
@@ -91,8 +91,7 @@ class Block:
 
     def codes_of(self, cat: Cat) -> Array:
         """Return the codes of a factor: -1, or one of its levels, whatever it says."""
-        codes = cat.evaluate(self).numbers[0]
-        return np.clip(codes, -1, len(cat.levels) - 1).astype(np.intp)
+        return whole_codes(cat.evaluate(self), len(cat.levels) - 1)[0]
 
     def mark(self, rows: Array) -> None:
         """Mark rows as missing."""

@@ -8,9 +8,27 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.core.rows import CellRows, Rows, clip, complete, entry, length, linear, stack, where
+from dpmodels.core.own import OwnRows
+from dpmodels.core.rows import (
+    CellRows,
+    Rows,
+    clip,
+    column_at,
+    complete,
+    entry,
+    kept,
+    length,
+    linear,
+    stack,
+    total,
+    used_up,
+    where,
+)
 from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.build import build_design
+from dpmodels.formula.program import Block, rules
+from dpmodels.formula.words import Node
+from dpmodels.opaque import label, of_code, of_user, put_at
 from dpmodels.sources.rows import Rows as Source
 from dpmodels.sources.tasks import as_source
 
@@ -93,8 +111,12 @@ def test_a_formula_of_a_block_is_that_of_its_rows(form):
         t = where(a > b, a * 2.0 - 1.0, np.exp(-abs_of(b))) + clip(b, -0.5, 0.5) / 3.0
         t = t + entry(np.array([0.0, 1.0, 4.0]), b) + complete(z).astype(float) + length(z[:-1])
         mantissa, exponent = np.frexp(b)
+        columns = stack(a, b, t) ** 2
+        last, part = used_up(columns, clip(b, 0.0, 1.0), 2.0)
         return stack(t, mantissa, exponent, ~(a == b) & (a < 1.0), np.zeros_like(a), -b, b**2,
-                     np.searchsorted((-0.5, 0.5), a, "right"))  # fmt: skip
+                     np.searchsorted((-0.5, 0.5), a, "right"), kept(t, a > b), total(columns), last,
+                     part, column_at(columns, b), b % 0.7, label(b, 0.0), of_code([3.0, 4.0], a),
+                     put_at(clip(np.floor(b), 0.0, 2.0), [a, b], 4))  # fmt: skip
 
     def abs_of(x):
         return np.abs(x)
@@ -139,3 +161,57 @@ def test_places_of_a_table_are_clipped():
 
 def test_rows_show_nothing():
     assert "confidential" in repr(dense()) and "0." not in repr(dense())
+
+
+def of_units(z, own):
+    """Every operation within a unit."""
+    a, b = z[0], z[-1]
+    there = (b == b) * 1.0
+    whole = np.floor(np.abs(kept(b, b == b)) * 9.0)
+    return stack(
+        own.sum(a), own.mean(kept(b, b == b), there), own.largest(b), own.any(b > 1.0),
+        own.before(whole, a, b), own.separate(a, a + 0.4, b == b, b),
+    )  # fmt: skip
+
+
+def test_what_a_unit_computes_is_of_its_own_rows():
+    """Bit for bit, in any company; sums of later rows and marks of overlaps in any order too."""
+    rng = np.random.default_rng(3)
+    counts = np.array([1, 2, 5, 1, 40, 3])
+    cells = rng.normal(size=(3, counts.sum())).round(1)
+    cells[-1, rng.random(counts.sum()) < 0.2] = np.nan
+    found = of_units(Rows(cells), OwnRows(counts)).numbers
+    ends = np.cumsum(counts)
+    for start, end, m in zip(ends - counts, ends, counts, strict=True):
+        own = cells[:, start:end].copy()
+        alone = of_units(Rows(own), OwnRows(np.array([m]))).numbers
+        assert alone.tobytes() == np.ascontiguousarray(found[:, start:end]).tobytes()
+        order = rng.permutation(m)
+        turned = of_units(Rows(own[:, order].copy()), OwnRows(np.array([m]))).numbers
+        np.testing.assert_array_equal(turned[-2:], alone[-2:, order])
+
+
+def test_a_word_of_a_formula_that_looks_at_other_rows_is_refused():
+    """Centring at the mean of a column, as scale() of other packages does: refused, whatever it is."""
+    chunk = {"y": np.array([0.5, -1.0, 2.0])}
+    block = Block(chunk, 3, rules(DESIGN.schema, "zero-row"))
+    for word in (
+        lambda env: env.number("y") - env.number("y").mean(),
+        lambda env: env.number("y") / np.max(env.number("y")),
+        lambda env: np.cumsum(env.number("y")),
+        lambda env: np.asarray(env.number("y")),
+    ):
+        with pytest.raises((PrivacyBugError, TypeError)):
+            block.values(Node(None, word))
+    double = Node(None, lambda env: env.number("y") * 2.0)
+    assert block.values(double).tolist() == [1.0, -2.0, 4.0]
+
+
+def test_a_function_of_the_user_that_fails_takes_no_other_row_along():
+    def picky(x):
+        if np.any(x > 1.0):
+            raise ValueError(str(x))
+        return x + 1.0
+
+    found = of_user(picky, Rows(np.array([[0.0, 2.0, np.nan, 1.0]]))).numbers
+    np.testing.assert_array_equal(found, [[1.0, np.nan, np.nan, 2.0]])
