@@ -11,6 +11,7 @@ This is a wall against mistakes, not against malice: Python has no such wall.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,22 +31,15 @@ def _unary(ufunc: Any) -> Callable[..., Any]:
     return lambda self: ufunc(self)
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Rows:
     """k numbers of each of m rows, (k, m). Only operations on each row separately exist."""
 
-    __slots__ = ("_a",)
-
-    def __init__(self, a: Any) -> None:
-        self._a = a
-
-    @property
-    def numbers(self) -> Any:
-        """The numbers, (k, m), for sets. **Confidential**: a formula must not read them."""
-        return self._a
+    numbers: Any  # (k, m), for sets. **Confidential**: a formula must not read them
 
     def __len__(self) -> int:
         """Return the number of columns k, which is public."""
-        return len(self._a)
+        return len(self.numbers)
 
     def __getitem__(self, places: Any) -> Rows:
         """Return columns of the design, never rows of the table."""

@@ -64,11 +64,11 @@ class Replanning(ABC):
         """Draw the forecast of each coefficient against eps and against n."""
 
 
+@dataclass(eq=False, repr=False)
 class Later(Mapping[str, float]):
     """Numbers by name that are computed when they are first read: a fit does not show them."""
 
-    def __init__(self, make: Callable[[], Mapping[str, float]]) -> None:
-        self._make = make
+    _make: Callable[[], Mapping[str, float]]
 
     @functools.cached_property
     def _numbers(self) -> Mapping[str, float]:

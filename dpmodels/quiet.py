@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpmodels import _testing
@@ -173,11 +174,12 @@ def _exit_by_class(block: Any, *_: object) -> None:
     vars(block)["_held"].pop()
 
 
+@dataclass(eq=False)
 class Within:
     """Block of a scope for a value of its own."""
 
-    def __init__(self, scope: Scope, opened: Any = True) -> None:
-        self._scope, self._opened = scope, opened
+    _scope: Scope
+    _opened: Any = True
 
     if TYPE_CHECKING:
 

@@ -35,7 +35,6 @@ from dpmodels.sums.products import (
     squares,
     towards_zero,
 )
-from dpmodels.sums.rowmap import lengths
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -328,7 +327,7 @@ def within(parts: Array, many: Index, clip: float, slack: float) -> Array:
     largest amount that rounding of a cluster's scaled sum adds to the distance of two sums. It is
     subtracted from C for each part. A person with too many parts adds nothing.
     """
-    size = lengths(parts) * GRAIN
+    size = np.sqrt(squares(parts)) * GRAIN
     starts = np.cumsum(many) - many
     length = np.add.reduceat(size, starts)
     room = np.maximum(clip - many * slack, 0.0) * _ROUNDED_DOWN

@@ -76,34 +76,39 @@ class FollowUp(Integers):
         sizes = (self.table.M, *self.table.sizes)
         return [np.zeros(size, dtype=np.int64) for size in sizes] + [0]
 
-    def _places(self, cells: Rows) -> Whole:
-        """Return cells as places in the table, whatever they are."""
-        return np.clip(np.nan_to_num(cells.numbers[0]), 0, self.table.M - 1).astype(np.int64)
-
-    def add(self, sums: Any, chosen: Any, counts: Rows, entry: Rows, end: Rows, _: Rows) -> None:
-        """Add one unit for each row, or two for an episode."""
-        counted, cells, M = counts.numbers[0], sums[0], self.table.M
-        cells += np.bincount(self._places(end)[counted], minlength=M)
-        if self.table.entries:
-            cells += np.bincount(self._places(entry)[counted], minlength=M)
+    def add(
+        self, sums: Any, chosen: Any, counts: Rows, entry: Rows, end: Rows, order: Rows,
+        starts: Any = None,
+    ) -> None:  # fmt: skip
+        """Add one unit for each row, or two for an episode; or the rows of each person."""
+        table, counted = self.table, counts.numbers[0]
+        entries, ends = (  # places in the table, whatever they are
+            np.clip(np.nan_to_num(x.numbers[0]), 0, table.M - 1).astype(np.int64)
+            for x in (entry, end)
+        )
+        if starts is None:
+            sums[0] += np.bincount(ends[counted], minlength=table.M)
+            if table.entries:
+                sums[0] += np.bincount(entries[counted], minlength=table.M)
+            else:
+                sums[0][-1] += len(counted) - int(counted.sum())
+            return
+        rows = np.diff(starts, append=len(counted))
+        person = np.repeat(np.arange(len(rows)), rows)
+        if table.entries:
+            spells = episodes_of(person, counted, entries, ends, order.numbers)
+            nodes = self._scaled(*spells, len(rows))
         else:
-            cells[-1] += len(counted) - int(counted.sum())
+            nodes = self._means(person, np.where(counted, ends, table.M - 1), rows)
+        for total, (where, share) in zip(sums[1:-1], nodes, strict=True):
+            np.add.at(total, where, share)
+        sums[-1] += len(rows)
 
     def add_people(
         self, sums: Any, starts: Any, counts: Rows, entry: Rows, end: Rows, order: Rows
     ) -> None:
         """Add the mean of the rows of each person, or its episodes in the ball."""
-        rows = np.diff(starts, append=order.numbers.shape[1])
-        person = np.repeat(np.arange(len(rows)), rows)
-        counted, ends = counts.numbers[0], self._places(end)
-        if self.table.entries:
-            spells = episodes_of(person, counted, self._places(entry), ends, order.numbers)
-            nodes = self._scaled(*spells, len(rows))
-        else:
-            nodes = self._means(person, np.where(counted, ends, self.table.M - 1), rows)
-        for total, (where, share) in zip(sums[1:-1], nodes, strict=True):
-            np.add.at(total, where, share)
-        sums[-1] += len(rows)
+        self.add(sums, None, counts, entry, end, order, starts)
 
     def exact(self, sums: Any) -> Sums:
         """Return the exact sums of all levels, flat, and the number of people."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from dpmodels.sources.rows import BlockOfPeople
 Index = npt.NDArray[np.intp]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class OwnRows:
     """The rows of each unit: what a formula may compute from several rows of one unit.
 
@@ -21,30 +23,22 @@ class OwnRows:
     each of them.
     """
 
-    __slots__ = ("_counts",)
-
-    def __init__(self, counts: Index) -> None:
-        self._counts = counts
-
-    @property
-    def counts(self) -> Index:
-        """Number of rows of each unit, (k,), for sets. **Confidential**."""
-        return self._counts
+    counts: Index  # (k,): number of rows of each unit, for sets. **Confidential**
 
     def _at_each(self, of_unit: Array) -> Rows:
         """Return numbers of units (d, k) at each of their rows."""
-        return Rows(np.repeat(of_unit, self._counts, axis=-1))
+        return Rows(np.repeat(of_unit, self.counts, axis=-1))
 
     def sum(self, x: Rows) -> Rows:
         """Return the sums over a unit's rows."""
-        return self._at_each(own_sum(x.numbers, self._counts))
+        return self._at_each(own_sum(x.numbers, self.counts))
 
     def mean(self, x: Rows, present: Rows) -> Rows:
         """Return the means over a unit's rows that are ``present`` (1 or 0), 0 if none is.
 
         x is 0 in the other rows.
         """
-        counts = self._counts
+        counts = self.counts
         many = np.maximum(own_sum(present.numbers, counts), 1.0)
         return self._at_each(own_sum(x.numbers, counts) / many)
 
@@ -56,13 +50,16 @@ class OwnRows:
         """Return whether any of a unit's rows has a mark."""
         return self._at_each(np.logical_or.reduceat(mark.numbers, self._starts, axis=-1))
 
+    def __repr__(self) -> str:
+        return "<rows of units, confidential>"
+
     def before(self, x: Rows, *order: Rows) -> Rows:
         """Return the sum of x (1 whole number a row, below 2^53) over a unit's earlier rows.
 
         ``order``: columns that order the rows, the first one first. Rows that agree in all are
         the same row twice.
         """
-        counts, steps = self._counts, x.numbers[0]
+        counts, steps = self.counts, x.numbers[0]
         if len(counts) == len(steps):
             return Rows(np.zeros((1, len(steps))))
         place = self._in_order(order)
@@ -79,7 +76,7 @@ class OwnRows:
         columns that order episodes of the same times.
         """
         keep = np.zeros(start.numbers.shape, dtype=bool)
-        person = np.repeat(np.arange(len(self._counts)), self._counts)
+        person = np.repeat(np.arange(len(self.counts)), self.counts)
         place = self._in_order((start, end, *ties))
         place = place[counted.numbers[0][place]]
         begun, ended = start.numbers[0][place], end.numbers[0][place]
@@ -89,11 +86,11 @@ class OwnRows:
     @property
     def _starts(self) -> Index:
         """Places of the first rows of units."""
-        return np.asarray(np.cumsum(self._counts) - self._counts)
+        return np.asarray(np.cumsum(self.counts) - self.counts)
 
     def _in_order(self, order: tuple[Rows, ...]) -> Index:
         """Return the places of rows, unit after unit, each in its order."""
-        person = np.repeat(np.arange(len(self._counts)), self._counts)
+        person = np.repeat(np.arange(len(self.counts)), self.counts)
         keys = [column for part in order for column in part.numbers]
         return np.lexsort((*reversed(keys), person))
 

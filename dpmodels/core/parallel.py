@@ -143,6 +143,7 @@ class Parallel:
     plan: Any  # :class:`dpmodels.scoring.pass_plan.PassPlan`
     r: int  # Dimension of w
     cells: ClassVar[str] = "some"
+    of_units: ClassVar[bool] = False
 
     @property
     def step(self) -> float:
@@ -225,7 +226,7 @@ class Parallel:
         0 in every row (``scoring/theory.md``, 2.8). ``long``: length of v in lattice steps.
         """
         plan, C = self.plan, self.plan.clip
-        size = clipped(norm, C)
+        size = np.minimum(norm, C)
         if not plan.two_clips:
             return (np.copysign(size, psi, out=size),)
         taken = np.zeros((plan.blocks - 1, len(norm)))
@@ -399,11 +400,6 @@ def by_leverage(psi: Array, square: Array, omega: Array | None) -> Array:
     """
     long = square if omega is None else square * np.maximum(omega, 0.0)
     return np.asarray(psi * (TOP**2 / np.maximum(long, TOP**2)))
-
-
-def clipped(norm: Array, clip: float) -> Array:
-    """Return ``f(|s|) = min(|s|, C)``: the length a score is given."""
-    return np.minimum(norm, clip)
 
 
 def lattice_along(z: Array, part: Array, length: Array, radius: float) -> npt.NDArray[np.int64]:

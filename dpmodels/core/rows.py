@@ -44,20 +44,18 @@ AffineMap = tuple[Array, Array | None, tuple[int, int]]
 class Image(Rows):
     """Image of rows under a public affine map, computed when a set or a formula uses it."""
 
-    __slots__ = ("_block", "_map")
+    __slots__ = ("_a", "_block", "_map")
 
     def __init__(self, block: Array, of: AffineMap) -> None:
-        self._a, self._block, self._map = None, block, of
+        self._block, self._map = block, of
+        self._a: Array | None = None
 
     @property
-    def numbers(self) -> Any:
+    def numbers(self) -> Any:  # type: ignore[override]
         """The image, (k, m)."""
         if self._a is None:
             self._a = self.in_steps(1.0)
         return self._a
-
-    def __len__(self) -> int:
-        return len(self._map[0])
 
     def __getitem__(self, places: Any) -> Rows:
         image = self.numbers
@@ -76,22 +74,15 @@ class Image(Rows):
 class FirstOf(Rows):
     """First columns of an image. A set may overwrite them in place: nothing else reads them."""
 
-    __slots__ = ("_k",)
+    __slots__ = ("_image",)
 
     def __init__(self, image: Array, k: int) -> None:
-        self._a, self._k = image, k
-
-    @property
-    def numbers(self) -> Any:
-        """The first k numbers, (k, m)."""
-        return self._a[: self._k]
-
-    def __len__(self) -> int:
-        return self._k
+        self.numbers, self._image = image[:k], image
 
     def padded(self, height: int) -> Array:
         """Return the numbers above other columns of the image, for sets that overwrite all."""
-        return np.asarray(self._a[:height]) if len(self._a) >= height else super().padded(height)
+        image = self._image
+        return np.asarray(image[:height]) if len(image) >= height else super().padded(height)
 
 
 class CellRows(Rows):
@@ -112,17 +103,18 @@ class CellRows(Rows):
         Images of the cells and slopes of the numeric variables, or None for the rows themselves.
     """
 
-    __slots__ = ("_map", "cache", "cells", "grid", "images", "values")
+    __slots__ = ("_a", "_map", "cache", "cells", "grid", "images", "values")
 
     def __init__(
         self, grid: Grid, values: Array, cells: npt.NDArray[np.intp], cache: dict[int, Any],
         images: tuple[Array, Array] | None = None, of: AffineMap | None = None,
     ) -> None:  # fmt: skip
         self.grid, self.values, self.cells, self.cache = grid, values, cells, cache
-        self.images, self._map, self._a = images, of, None
+        self.images, self._map = images, of
+        self._a: Array | None = None
 
     @property
-    def numbers(self) -> Any:
+    def numbers(self) -> Any:  # type: ignore[override]
         """The numbers, (k, m)."""
         if self._a is None:
             images = self.images

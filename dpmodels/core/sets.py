@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels.core.own import OwnRows, units_of
 from dpmodels.core.rows import CellRows, Rows
@@ -37,7 +36,7 @@ from dpmodels.sums.products import (
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.formula.program import Grid
-    from dpmodels.sources.rows import BlockOfPeople, Coins
+    from dpmodels.sources.rows import Coins
 
 #: From one row, or from the rows of one unit, to its result: one ``Rows``, or a tuple of them for a
 #: set of several parts.
@@ -66,6 +65,9 @@ class Set(Protocol):
     #: Which rows it sums by cell: "" none, "some" if a row is its cell and numbers, "all" if all
     #: predictors are functions of the cell.
     cells: ClassVar[str]
+    #: Whether it adds units: its formula gets the rows of whole units, and
+    #: :class:`~dpmodels.core.own.OwnRows`.
+    of_units: ClassVar[bool]
 
     def adding(self, of: Any) -> Any:
         """Return running sums of zero."""
@@ -93,6 +95,7 @@ class Integers:
     """Base of sets whose sums are one array of integers, released as it is."""
 
     cells: ClassVar[str] = ""
+    of_units: ClassVar[bool] = False
     statistic: Any  # Statistic that the prover reads
     shape: tuple[int, ...]  # Shape of the sums
     unit: float = 1.0  # One unit of the statistic, in the units of the release
@@ -183,33 +186,25 @@ class Bins(Integers):
         each = Sum(ConvexHull(bins) if people else bins)
         self.statistic = Stack((each,) * d, (1.0,) * d)
 
-    def add(self, sums: Any, chosen: Any, code: Rows) -> None:
-        """Count the codes. A code beyond the last bin is in the last."""
-        if self.people:
-            raise PrivacyBugError("bins of people are filled by rows")
-        sums.add(self._filled(code.numbers, lambda c: None))
+    def add(self, sums: Any, chosen: Any, code: Rows, starts: Any = None) -> None:
+        """Count the codes, or of people their shares. A code beyond the last bin is in the last."""
+        if self.people != (starts is not None):
+            raise PrivacyBugError("bins of people are for people, and those of rows for rows")
+        (d, size), mass = self.shape, None
+        counts = np.empty((d, size), dtype=np.int64)
+        for i, c in enumerate(code.numbers):
+            there = c >= 0
+            if starts is not None:  # floor(2^20/rows) of a row, in steps of 2^-20
+                many = np.add.reduceat(there.astype(np.float64), starts)
+                share = np.floor(STEPS / np.maximum(many, 1.0))
+                mass = np.repeat(share, np.diff(starts, append=len(c)))[there]
+            at = np.minimum(c[there], size - 1).astype(np.int64)
+            counts[i] = np.bincount(at, weights=mass, minlength=size)
+        sums.add(counts)
 
     def add_people(self, sums: Any, starts: Any, code: Rows) -> None:
-        """Add the shares of each person, ``floor(2^20/rows)`` of a row, in steps of 2^-20."""
-        if not self.people:
-            raise PrivacyBugError("bins of rows are filled by people")
-        counts = np.diff(starts, append=code.numbers.shape[1])
-
-        def share(there: Any) -> Any:
-            many = np.add.reduceat(there.astype(np.float64), starts)
-            return np.repeat(np.floor(STEPS / np.maximum(many, 1.0)), counts)[there]
-
-        sums.add(self._filled(code.numbers, share))
-
-    def _filled(self, code: Any, mass: Callable[[Any], Any]) -> npt.NDArray[np.int64]:
-        """Return the sums of codes, each row counted or with its mass."""
-        d, size = self.shape
-        counts = np.empty((d, size), dtype=np.int64)
-        for i, c in enumerate(code):
-            there = c >= 0
-            at = np.minimum(c[there], size - 1).astype(np.int64)
-            counts[i] = np.bincount(at, weights=mass(there), minlength=size)
-        return counts
+        """Add the shares of each person."""
+        self.add(sums, None, code, starts)
 
 
 class _ImagesInBall(BallCells):
@@ -269,12 +264,7 @@ class Reading:
     @property
     def of_people(self) -> bool:
         """Whether all sets say what a person adds who has several rows."""
-        return self.of_units or all(hasattr(into, "add_people") for into in self.into)
-
-    @property
-    def of_units(self) -> bool:
-        """Whether formulas see the rows of whole units, and sets add units."""
-        return all(getattr(into, "of_units", False) for into in self.into)
+        return all(hasattr(into, "add_people") or into.of_units for into in self.into)
 
     def total(self, rows: Any, reading: dict[str, Any]) -> Sums:
         """Return the exact sums of all rows. **Confidential**."""
@@ -318,10 +308,15 @@ class Reading:
         """
         adding = [into.adding(of) for into, of in zip(self.into, self.tables, strict=True)]
         cache: dict[int, Any] = {}
+        chosen: Any
         with np.errstate(all="ignore"):
             for block in short(blocks):
-                if self.of_units:
-                    self._add_units(adding, units_of(block), coins)
+                if self.into[0].of_units:  # formulas see the rows of whole units
+                    block = units_of(block)
+                    z, own = Rows(block.rows), OwnRows(block.counts)
+                    chosen = slice(None) if coins is None else coins.choose(len(block.counts))
+                    for formula, into, sums in zip(self.formulas, self.into, adding, strict=True):
+                        into.add(sums, chosen, own, formula(z, own))
                     continue
                 starts = getattr(block, "starts", None)
                 if starts is not None:  # whole people, each with its rows
@@ -330,7 +325,7 @@ class Reading:
                     m, z = block.shape[1], Rows(block)
                 else:
                     m, z = len(block[1]), CellRows(self.grid, block[0], block[1], cache)
-                chosen: Any = slice(None)
+                chosen = slice(None)
                 if coins is not None and starts is None:
                     chosen = coins.choose(m)
                 for formula, into, sums in zip(self.formulas, self.into, adding, strict=True):
@@ -341,10 +336,3 @@ class Reading:
                     else:
                         into.add_people(sums, starts, *parts)
         return Sums(tuple(into.exact(sums) for into, sums in zip(self.into, adding, strict=True)))
-
-    def _add_units(self, adding: Any, block: BlockOfPeople, coins: Coins | None) -> None:
-        """Add the units of a block; coins, one per unit, choose those of sums over some of them."""
-        z, own = Rows(block.rows), OwnRows(block.counts)
-        chosen: Any = slice(None) if coins is None else coins.choose(len(block.counts))
-        for formula, into, sums in zip(self.formulas, self.into, adding, strict=True):
-            into.add(sums, chosen, own, formula(z, own))

@@ -22,8 +22,6 @@ from dpmodels.core.parallel import (
     EXPONENT_BIAS,
     MANTISSA_BITS,
     Parallel,
-    PassSums,
-    clipped,
     scaled,
 )
 from dpmodels.core.rows import Rows
@@ -38,9 +36,10 @@ from dpmodels.sums.products import (
     filled,
     integers_of,
     mapped,
+    squares,
     towards_zero,
 )
-from dpmodels.sums.rowmap import factors, lengths, missing, product
+from dpmodels.sums.rowmap import factors, missing, product
 
 Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
@@ -85,17 +84,17 @@ def summed_scores(score: Array, counts: Index) -> tuple[Array, Array, Array]:
     """
     rows = np.rint(score * (1.0 / GRAIN))
     scores = own_sum(rows, counts)
-    size = lengths(scores)
+    size = np.sqrt(squares(scores))
     gone = ~(size < _MOST_GRAINS)
     if gone.any():
         scores = np.where(gone, 0.0, scores)
         size = np.where(gone, 0.0, size)
-    return scores, size, lengths(rows)
+    return scores, size, np.sqrt(squares(rows))
 
 
-def octaves(squares: Array) -> npt.NDArray[np.int64]:
+def octaves(square: Array) -> npt.NDArray[np.int64]:
     """Count positive finite numbers by octaves, the end bins open; others are in none."""
-    positive = squares[(squares > 0.0) & np.isfinite(squares)]
+    positive = square[(square > 0.0) & np.isfinite(square)]
     octave = (positive.view(np.int64) >> MANTISSA_BITS) - (EXPONENT_BIAS - OCTAVE_ZERO)
     return np.bincount(np.clip(octave, 0, OCTAVES - 1), minlength=OCTAVES)
 
@@ -104,14 +103,6 @@ class OfUnits(Integers):
     """Base of sets of units whose sums are one array of integers."""
 
     of_units: ClassVar[bool] = True
-
-    def adding(self, of: Any) -> Any:
-        """Return running sums of zero."""
-        return np.zeros(self.shape, dtype=np.int64)
-
-    def exact(self, sums: Any) -> Any:
-        """Return the exact sums."""
-        return sums.astype(object)
 
 
 class Lengths(OfUnits):
@@ -122,7 +113,7 @@ class Lengths(OfUnits):
     def add(self, sums: Any, chosen: Any, own: OwnRows, result: Scores) -> None:
         """Count the lengths."""
         size = summed_scores(result.score.numbers, own.counts)[1] * GRAIN
-        sums += octaves(size * size)
+        sums.add(octaves(size * size))
 
 
 class Squares(OfUnits):
@@ -135,8 +126,7 @@ class Squares(OfUnits):
     def add(self, sums: Any, chosen: Any, own: OwnRows, result: Scores) -> None:
         """Count the sums of squares."""
         v, counts = rows_of(result, own)
-        for total, x in zip(sums, own_sum(v[: self.shape[0]] ** 2, counts), strict=True):
-            total += octaves(x)
+        sums.add(np.array([octaves(x) for x in own_sum(v[: self.shape[0]] ** 2, counts)]))
 
 
 class ScoresInBall(OfUnits):
@@ -149,7 +139,7 @@ class ScoresInBall(OfUnits):
         """Add the scores of units, none longer than the radius in exact integers."""
         scores, size, _ = summed_scores(result.score.numbers, own.counts)
         clip = self.unit / GRAIN
-        sums += integers_of(end_along(scores, size, clip, clipped(size, clip)).sum(axis=1))
+        sums.add(integers_of(end_along(scores, size, clip, np.minimum(size, clip)).sum(axis=1)))
 
 
 class PairAverages(OfUnits):
@@ -164,7 +154,7 @@ class PairAverages(OfUnits):
 
     def add(self, sums: Any, chosen: Any, own: OwnRows, result: tuple[Rows, Rows]) -> None:
         """Add the averages of units."""
-        sums += self.averages(own, result).sum(axis=1).astype(np.int64)
+        sums.add(self.averages(own, result).sum(axis=1).astype(np.int64))
 
     def averages(self, own: OwnRows, result: tuple[Rows, Rows]) -> Array:
         """Return the averages of units, (3, k): integers of 2^-20."""
@@ -211,16 +201,12 @@ class UnitPass(Parallel):
     cells: ClassVar[str] = ""
     of_units: ClassVar[bool] = True
 
-    def adding(self, of: Any) -> Any:
-        """Return running sums of zero."""
-        return _Adding(filled(self.r))
-
     def add(self, sums: Any, chosen: Any, own: OwnRows, result: Scores) -> None:  # type: ignore[override]
         """Add units; ``chosen`` are those of the meat and of the ordinary information."""
         plan = self.plan
         scores, size, of_rows = summed_scores(result.score.numbers, own.counts)
         scores = _filled(scores, self.r)
-        sums.score += self.scores_in_ball(scores, size).astype(object)
+        sums.score[0] += self.scores_in_ball(scores, size).astype(object)
         if plan.mu_scale:
             square = (of_rows * GRAIN) ** 2 / plan.scale_cut
             if result.shares is not None:  # a row's squared score, by its share
@@ -238,7 +224,7 @@ class UnitPass(Parallel):
     def scores_in_ball(self, scores: Array, size: Array) -> npt.NDArray[np.int64]:
         """Return the sum of scores, none longer than C in exact integers."""
         clip = self.plan.clip / GRAIN
-        return integers_of(end_along(scores, size, clip, clipped(size, clip)).sum(axis=1))
+        return integers_of(end_along(scores, size, clip, np.minimum(size, clip)).sum(axis=1))
 
     def _add_information(
         self, matrices: dict[str, ExactSum], rows: tuple[Array, Index], chosen: Any, unclipped: Mask
@@ -258,23 +244,6 @@ class UnitPass(Parallel):
             product(towards_zero(z), matrices["ordinary"])
         v *= share
         product(towards_zero(v), matrices["information"])
-
-    def exact(self, sums: Any) -> PassSums:
-        """Return the exact sums as they leave a part of the table."""
-        r, plan = self.r, self.plan
-        parts: dict[str, Any] = {
-            name: total.integers()[:r, :r] if getattr(plan, name) else None
-            for name, total in sums.matrices.items()
-        }
-        return PassSums(**parts, score=sums.score[:r], scale=sums.scale, bins=())
-
-
-class _Adding:
-    """Running sums of one pass over units, of k numbers."""
-
-    def __init__(self, k: int) -> None:
-        self.matrices = {name: ExactSum(k, k) for name in ("information", "meat", "ordinary")}
-        self.score, self.scale = np.zeros(k, dtype=object), 0
 
 
 def _filled(rows: Array, r: int) -> Array:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.formula.schema import Schema
-from dpmodels.formula.words import Basis, Cat, Interval, Node, row_of
+from dpmodels.formula.words import Basis, Cat, Interval, Node
 from dpmodels.opaque import Rows, whole_codes
 from dpmodels.variables import Levels
 
@@ -58,7 +58,10 @@ class Block:
 
     def values(self, node: Node) -> Array:
         """Return the numbers of a node, (m,)."""
-        return np.asarray(row_of(node, self).numbers[0], dtype=float)
+        value = node.evaluate(self)
+        if not isinstance(value, Rows):
+            return np.full(self.m, float(value))
+        return np.asarray(value.numbers[0], dtype=float)
 
     def fill_number(self, name: str, out: Array) -> Array:
         """Write the clipped cells of a variable into ``out`` and remember it."""

@@ -114,7 +114,8 @@ def follow_up(start: Node | None, time: Node, event: Node, names: tuple[str, str
         raw = env.unclipped()
         stop, happened = (row_of(n, raw) for n in (time, event))
         ok = (stop >= 0.0) & (happened == clip(np.rint(happened), 0.0, last))
-        ended, begin = stop, env.public(0.0)
+        begin: Any = 0.0
+        ended = stop
         if time.interval is not None:  # what comes after the declared range is not seen
             happened = where(stop > time.interval[1], 0.0, happened)
             ended = clip(stop, *time.interval)

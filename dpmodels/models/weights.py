@@ -398,7 +398,9 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
     sd, sd_weight = float(noise[0]), float(noise[-1])
     weight = float(release.values["weight"][0])
     if weight < LEAST_SDS * sd_weight:
-        return Estimate.silent(names, messages.NO_WEIGHT())
+        return Estimate.silent(
+            names, messages.NO_WEIGHT()
+        )
     weight = min(weight, float(n))
     m = np.clip(release.values["sums"] / weight, -1.0, 1.0)
     half = part.half
@@ -437,28 +439,20 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
 
 
 def _by_design(
-    plan: Plan[WeightedDetail],
-    part: WeightedReleased,
-    rows: Array,
-    weight: float,
-    names: tuple[str, ...],
-    stats: dict[str, float],
+    plan: Plan[WeightedDetail], part: WeightedReleased, rows: Array, weight: float,
+    names: tuple[str, ...], stats: dict[str, float],
 ) -> tuple[Array, float | None, list[Note]]:
     """Return (design-based covariance, degrees of freedom, notes); add deff to ``stats``."""
     psus, root, n = part.clusters, part.root, plan.public_n
     assert psus is not None and root is not None
     survey = plan.request.sample.frame.survey
     if not psus.determined(0):
-        return (
-            np.full_like(rows, math.nan),
-            None,
-            [
-                messages.NO_DESIGN_VARIANCE(
-                    what="standard errors",
-                    remedy="Use more rows or a larger eps; weights= alone ignores the clusters",
-                )
-            ],
-        )
+        return np.full_like(rows, math.nan), None, [
+            messages.NO_DESIGN_VARIANCE(
+                what="standard errors",
+                remedy="Use more rows or a larger eps; weights= alone ignores the clusters",
+            )
+        ]
     J = root @ psus.meat(0, np.eye(len(root))) @ root * n
     V = np.outer(part.half, part.half) * J / weight**2
     for name, ratio in zip(names, np.diag(V) / np.diag(rows), strict=True):
@@ -467,24 +461,16 @@ def _by_design(
     which = "estimated, with noise" if clusters is not None and clusters.count else "declared"
     units = f"{psus.clusters:.0f} PSUs ({which})" if survey.psu else "rows as PSUs"
     df = None if math.isinf(psus.df) else psus.df
-    return (
-        V,
-        df,
-        [
-            messages.ROW_NOT_CLUSTER(
-                who="row",
-                psu=survey.psu or "PSU",
-                detail=f"Design: {units}"
-                + (f"; t distribution with {df:.0f} degrees of freedom" if df else "")
-                + (
-                    f"; {clusters.centring}"
-                    if clusters is not None and clusters.frame.strata > 1
-                    else ""
-                ),
-            ),
-            *([messages.CLUSTER_ERRORS()] if survey.psu else []),
-        ],
-    )
+    return V, df, [
+        messages.ROW_NOT_CLUSTER(
+            who="row", psu=survey.psu or "PSU",
+            detail=f"Design: {units}"
+            + (f"; t distribution with {df:.0f} degrees of freedom" if df else "")
+            + (f"; {clusters.centring}" if clusters is not None and clusters.frame.strata > 1
+               else ""),
+        ),
+        *([messages.CLUSTER_ERRORS()] if survey.psu else []),
+    ]
 
 
 WEIGHTED_MEAN_BACKEND = Backend(

@@ -216,14 +216,10 @@ class UnitsPlan(ScoringPlan):
         """Return the mu of a share, of one model."""
         return self.mu_of_passes * math.sqrt(share / len(self.chains))
 
-    @property
-    def many_columns(self) -> bool:
-        """Whether columns are many for the budget."""
-        return many_for_units(self.each, self.n, self.p)
-
     def within(self, *, last: bool, scale: bool) -> UnitShares:
         """Return the shares within a pass."""
-        return shares_of_units(last=last, scale=scale, many=self.many_columns)
+        many = many_for_units(self.each, self.n, self.p)
+        return shares_of_units(last=last, scale=scale, many=many)
 
     @property
     def asking(self) -> tuple[tuple[str, float], ...]:
@@ -488,7 +484,7 @@ class UnitEngine(ScoringEngine):
             tail=pilot.tail(plan.n) * fit.counted if last else n,
             clip=expansion.clip(r, mu * math.sqrt(of_score), n, lengths.square),
             least=expansion.typical_long(state),
-            many=plan.many_columns,
+            many=many_for_units(plan.each, plan.n, plan.p),
         )  # fmt: skip
         if expansion.stops and last:
             scores = expansion.at(state, planned.clip)

@@ -12,14 +12,13 @@ import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.proof.sets import STEPS, Blocks, Simplex
-from dpmodels.sources.rows import Coins
 from dpmodels.sources.tables import WINDOW
 from dpmodels.sums.products import (
     SHRINK,
@@ -41,31 +40,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design, TermInfo
     from dpmodels.formula.program import Grid
     from dpmodels.sources.rows import BlockOfPeople
-
-__all__ = [
-    "ROW_MOST",
-    "STEPS",
-    "TOP",
-    "CountsOfPeople",
-    "OfCells",
-    "OneFirst",
-    "People",
-    "PeopleGramOf",
-    "RowMap",
-    "UnitScale",
-    "WithOne",
-    "factors",
-    "identity_scale",
-    "images_of",
-    "into_balls",
-    "lengths",
-    "missing",
-    "product",
-    "shares",
-    "sums",
-    "unit_rows",
-    "unit_scale",
-]
 
 
 @dataclass(frozen=True)
@@ -477,24 +451,6 @@ _COARSE = 2.0**8
 _LAST_EXACT, _SAFE = 2.0**53, 1.0 + 2.0**-20
 
 
-class People(Protocol):
-    """Source that yields blocks of whole people, reading by reading."""
-
-    def people(self, design: Design, coins: Coins | None = None) -> Iterable[BlockOfPeople]:
-        """Yield the blocks of whole people of one reading."""
-        ...
-
-
-def lengths(z: Array) -> Array:
-    """Return the lengths of rows (columns of z), computed row by row."""
-    return np.asarray(np.sqrt(squares(z)))
-
-
-def sums(cells: Array, starts: Index) -> Array:
-    """Return the sums over people of integers, along the last axis."""
-    return np.asarray(np.add.reduceat(cells, starts, axis=-1))
-
-
 def into_balls(z: Array, length: Array, block: BlockOfPeople, *radii: float) -> list[Array]:
     """Scale people into balls of trace, and round their rows towards zero.
 
@@ -535,7 +491,7 @@ def factors(length: Array, block: BlockOfPeople, *radii: float) -> list[Array]:
     part = cut * (STEPS / radii[0])
     part *= part
     part /= _COARSE
-    trace = sums(np.ceil(part, out=part), block.starts)
+    trace = np.add.reduceat(np.ceil(part, out=part), block.starts)
     trace[trace >= _LAST_EXACT] *= _SAFE
     root = np.sqrt(trace * _COARSE) * (radii[0] / STEPS)  # of a person, in units of z
     out = []
@@ -581,7 +537,7 @@ class PeopleGramOf:
 
 def missing(z: Array) -> Array:
     """Turn rows that are not finite into zero rows; return the lengths of all."""
-    length = lengths(z)
+    length = np.sqrt(squares(z))
     gone = ~np.isfinite(length)
     if gone.any():
         z[:, gone] = 0.0
@@ -593,20 +549,6 @@ def missing(z: Array) -> Array:
 
 
 Whole = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class CountsOfPeople:
-    """Sums of shares, in steps of the unit, and how many people had them. **Private**."""
-
-    values: Whole
-    people: int
-
-    def __add__(self, other: CountsOfPeople) -> CountsOfPeople:
-        return CountsOfPeople(self.values + other.values, self.people + other.people)
-
-    def __repr__(self) -> str:
-        return f"<counts of people in {len(self.values)} cells, confidential>"
 
 
 def shares(person: Any, place: Any, mass: Any, counts: Any, cells: int) -> tuple[Any, Whole]:

@@ -8,10 +8,10 @@ import pytest
 from dpmodels.audit import audit
 from dpmodels.audit.replay import replay_ratios
 from dpmodels.models.survival.hazard import Timeline
-from dpmodels.models.survival.zph import IntervalsJob, plan_zph, whitened
+from dpmodels.models.survival.zph import plan_zph, whitened
 from dpmodels.privacy.run import Run
 from dpmodels.sources.people import BlockOfPeople
-from tests.one_pass import expanded
+from tests.one_pass import expanded, sums_of
 from tests.privacy.cases.survival import CHECKS, check_of, stage_of
 
 N = 12
@@ -85,12 +85,11 @@ def test_a_unit_adds_the_same_integers_in_any_company_and_order(name):
         if where.strata is not None:
             block[where.strata] = rng.integers(0, 2, m)
         units.append(block)
-    job = IntervalsJob(plan.local, CHECKS[name][1])
 
     def added(some):
         counts = np.array([u.shape[1] for u in some])
         block = BlockOfPeople(np.concatenate(some, axis=1), np.cumsum(counts) - counts, counts)
-        return job.over([block]).arrays[0]
+        return sums_of(plan.into, plan.local, [block])
 
     alone = [added([u]) for u in units]
     for order in itertools.islice(itertools.permutations(range(len(units))), 0, 120, 7):

@@ -24,7 +24,8 @@ from dpmodels.scoring.unit_passes import RegressionRows
 from dpmodels.scoring.units import unit_pass
 from dpmodels.sources.people import BlockOfPeople, PeopleRows
 from dpmodels.sources.tasks import as_source
-from dpmodels.sums.rowmap import UnitScale, factors, into_balls, lengths
+from dpmodels.sums.products import squares
+from dpmodels.sums.rowmap import UnitScale, factors, into_balls
 from dpmodels.units import Person
 from tests import one_pass
 
@@ -223,7 +224,7 @@ def test_a_person_stays_in_its_ball_in_exact_integers():
     rng = np.random.default_rng(4)
     longest = 0
     for z in lattices(rng):
-        for image in into_balls(z, lengths(z), one_person(z), STEPS, 2.5 * STEPS):
+        for image in into_balls(z, np.sqrt(squares(z)), one_person(z), STEPS, 2.5 * STEPS):
             trace = sum(int(v) ** 2 for v in image.ravel().tolist())
             assert trace <= 2**40
             longest = max(longest, trace)
@@ -298,7 +299,7 @@ def test_mutant_clipping_a_later_block_by_what_is_left_is_caught(monkeypatch):
         total = np.zeros((4, 4))
         for block in held.people(design_of(), height=3):
             z = block.rows * STEPS
-            (image,) = into_balls(z, lengths(z), block, STEPS)
+            (image,) = into_balls(z, np.sqrt(squares(z)), block, STEPS)
             total += image @ image.T / STEPS**2
         sums.append(total)
     assert np.linalg.norm(sums[1] - sums[0]) <= np.sqrt(2.0)

@@ -23,7 +23,7 @@ from dpmodels.core.rows import Rows, kept, where
 from dpmodels.errors import RequestError
 from dpmodels.families import EVENTS_OF_SURVIVAL
 from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, events_sd, opened
-from dpmodels.models.survival.hazard import Hazard, Timeline, q_terms
+from dpmodels.models.survival.hazard import TERMS, Hazard, Timeline
 from dpmodels.models.survival.incidence import Incidence  # noqa: F401 - it enters itself
 from dpmodels.models.survival.table import (
     INTERVALS,
@@ -379,7 +379,7 @@ class CoxModel(UnitModel):
 
     def dimension(self, rank: int) -> int:
         """Return the number of coefficients of a design of this rank; those of time come last."""
-        return rank + q_terms(len(self.layout.stratas))
+        return rank + TERMS * len(self.layout.stratas) - 1  # the intercept is one of them
 
     def prelude(self, mu: float) -> tuple[Step, ...]:
         """Return the step of the table."""
@@ -404,7 +404,7 @@ class CoxModel(UnitModel):
         model = Hazard(
             coordinates, design.survival, line, rate, self.people, rate_sd=noise_sd / self.N
         )
-        r = coordinates.rank + q_terms(len(line.rates))
+        r = self.dimension(coordinates.rank)
         constant = coordinates.constant
         if constant is not None:
             constant = np.concatenate([constant, np.zeros(r - len(constant))])

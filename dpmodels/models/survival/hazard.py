@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dpmodels.scoring.coordinates import Coordinates
 
 #: Terms of time in every stratum: 1, t, t^2.
-_Q = 3
+TERMS = 3
 #: Least share of the events that a cell counts as having, in the basis of time.
 _LEAST_EVENTS = 0.02
 #: Largest linear predictor: beyond, exponentials have no use.
@@ -54,11 +54,6 @@ _FEW_EXPECTED = 1e-4
 KEPT = 0.5
 #: A person's expected lengths are added up in steps of this, integers.
 _GRAIN = 2.0**-30
-
-
-def q_terms(stratas: int) -> int:
-    """Return the number of time terms in addition to the intercept of the design."""
-    return _Q * stratas - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +100,6 @@ class Timeline:
             out.append(np.array(basis))
         return np.array(out)
 
-    @functools.cached_property
-    def products(self) -> Array:
-        """The lower triangle of ``b b'`` of every cell, (S, 6, K)."""
-        b = self.terms
-        return np.stack([b[:, i] * b[:, j] for i in range(_Q) for j in range(i + 1)], axis=1)
-
     def slots(self, stratum: int, first: int) -> list[tuple[int, int]]:
         """Return (term, index in theta) of the time terms of a stratum but for the first 1.
 
@@ -118,20 +107,17 @@ class Timeline:
         """
         if stratum == 0:
             return [(1, first), (2, first + 1)]
-        at = first + _Q * stratum - 1
+        at = first + TERMS * stratum - 1
         return [(0, at), (1, at + 1), (2, at + 2)]
-
-    def gamma(self, theta: Array, first: int) -> Array:
-        """Return the coefficients of 1, t, t^2 by stratum, (S, 3), the intercept left out."""
-        out = np.zeros((len(self.rates), _Q))
-        for s in range(len(self.rates)):
-            for term, at in self.slots(s, first):
-                out[s, term] = theta[at]
-        return out
 
     def hazards(self, theta: Array, first: int) -> Array:
         """Return the baseline hazard of every cell at theta, (S, K)."""
-        power = np.einsum("sq,sqk->sk", self.gamma(theta, first), self.terms)
+        # of 1, t, t^2 by stratum, the intercept left out
+        gamma = np.zeros((len(self.rates), TERMS))
+        for s in range(len(gamma)):
+            for term, at in self.slots(s, first):
+                gamma[s, term] = theta[at]
+        power = np.einsum("sq,sqk->sk", gamma, self.terms)
         power = np.clip(power, -_MOST_PREDICTOR, _MOST_PREDICTOR)
         return np.asarray(self.rates * np.exp(power))
 
@@ -195,15 +181,17 @@ class FollowedUp:
         stratum.
         """
         line = self.model.timeline
-        terms = np.concatenate([line.terms, line.products], axis=1)
+        b = line.terms.transpose(1, 0, 2)
+        triangle = [b[i] * b[j] for i in range(TERMS) for j in range(i + 1)]
+        terms = np.stack([*b, *triangle], axis=1)
         each = self._hazards[:, None, :] * terms
         summed = np.cumsum(each * np.diff(line.edges), axis=2)
         before = np.concatenate([np.zeros((*summed.shape[:2], 1)), summed[:, :, :-1]], axis=2)
 
-        def flat(table: Array) -> Array:
-            return np.ascontiguousarray(table.transpose(1, 0, 2).reshape(table.shape[1], -1))
-
-        return flat(before), flat(each)
+        return (  # one column per cell, stratum after stratum
+            np.ascontiguousarray(before.transpose(1, 0, 2).reshape(before.shape[1], -1)),
+            np.ascontiguousarray(each.transpose(1, 0, 2).reshape(each.shape[1], -1)),
+        )
 
     def __call__(self, rows: Rows, own: OwnRows) -> Scores:
         """Return the score of each row, and its information as a sum of 3 products ``v v'``."""
@@ -213,10 +201,14 @@ class FollowedUp:
         low, high = float(line.edges[0]), float(line.edges[-1])
         T: Any = rows[places.time]
         start: Any = np.full_like(T, low) if places.start is None else rows[places.start]
+        # What decides the order of a person's rows with the same times: rows that agree in all of
+        # it are the same row twice.
+        strata = () if places.strata is None else (rows[places.strata],)
+        order = (T, rows[places.event], *strata, u)
         # an event at the beginning counts
         counted = complete(u) & (start < high) & ((start < T) if late else (start <= T))
         if model.people and late:
-            counted = counted & own.separate(start, T, counted, *self._order(rows, u))
+            counted = counted & own.separate(start, T, counted, *order)
         u = kept(u, counted)
         T, start = where(counted, T, low), where(counted, start, low)
         D = where(counted & (high >= T), rows[places.event], 0.0)
@@ -230,19 +222,9 @@ class FollowedUp:
         weight: Any = np.ones_like(T)
         whole = None
         if math.isfinite(self.clip):
-            order = self._order(rows, u)
             weight, T, D, cut = self._stopped(own, order, u, risk, stratum, start, T, D, counted)
             whole = ~own.any(cut)
         return replace(self._summed(u, risk, weight, stratum, start, T, D), whole=whole)
-
-    def _order(self, rows: Rows, u: Rows) -> tuple[Rows, ...]:
-        """Return the columns that decide the order of a person's rows with the same times.
-
-        Rows that agree in all of them are the same row twice, so their order does not matter.
-        """
-        places = self.model.where
-        strata = () if places.strata is None else (rows[places.strata],)
-        return (rows[places.time], rows[places.event], *strata, u)
 
     def _cell(self, T: Rows) -> Rows:
         """Return the index of the cell (a, b] that contains each time, 0 for the first edge."""
@@ -292,7 +274,11 @@ class FollowedUp:
         late = self.model.where.start is not None
         begun = self._cell(start) if late else cell
         at_risk = where(start < T, risk, 0.0)
-        strata = self._strata(stratum)
+        many = len(line.rates)
+        strata: list[tuple[Any, int]] = [  # (1 in rows of its stratum, else 0; term), as in theta
+            (1.0 if many == 1 else (stratum == s) * 1.0, term)
+            for s in range(many) for term, _ in line.slots(s, 0)
+        ]  # fmt: skip
 
         def followed(terms: slice) -> Rows:
             """Return each row's integrals A1 or A2 from its start to T, times its risk."""
@@ -302,14 +288,14 @@ class FollowedUp:
             return out * at_risk
 
         events = entry(np.concatenate(list(line.terms), axis=1), stratum * line.K + cell)
-        residual = (events * D - followed(slice(_Q))) * weight
+        residual = (events * D - followed(slice(TERMS))) * weight
         of_time = [residual[term] * mine for mine, term in strata]
 
         def information() -> tuple[Rows, ...]:
             root = np.sqrt(weight)
-            L = [part * root for part in _lower_root(followed(slice(_Q, None)))]
+            L = [part * root for part in _lower_root(followed(slice(TERMS, None)))]
             parts = []
-            for column in range(_Q):  # the intercept of the row carries its columns
+            for column in range(TERMS):  # the intercept of the row carries its columns
                 of_columns: Any = u * L[0] if column == 0 else np.zeros_like(u)
                 of_terms: list[Any] = [
                     L[term * (term + 1) // 2 + column] * mine
@@ -320,15 +306,6 @@ class FollowedUp:
             return tuple(parts)
 
         return Scores(linear(self.W, stack(u * residual[0], *of_time)), information)
-
-    def _strata(self, stratum: Rows) -> list[tuple[Any, int]]:
-        """Return (1 in rows of its stratum, else 0; term) of every time term, as in theta."""
-        line = self.model.timeline
-        many = len(line.rates)
-        return [
-            (1.0 if many == 1 else (stratum == s) * 1.0, term)
-            for s in range(many) for term, _ in line.slots(s, 0)
-        ]  # fmt: skip
 
     def _stopped(
         self, own: OwnRows, order: tuple[Rows, ...], u: Rows, risk: Rows, stratum: Rows,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,10 +56,39 @@ class Layout:
     steps: bool | None = None
     causes: tuple[str, ...] = ()  # As in ``Survival.causes``; each has a run of events
 
-    @property
-    def K(self) -> int:
-        """Number of intervals."""
-        return len(self.edges) - 1
+    # Public facts that follow. K intervals; G groups times strata, the group fastest; kinds:
+    # events, censorings within and at the first break, entries, events of further causes; M cells.
+    K: int = field(init=False)
+    G: int = field(init=False)
+    kinds: int = field(init=False)
+    M: int = field(init=False)
+    # Names of the tabulated groups, ``"s=1, g=a"``; "" where there is one alone.
+    labels: tuple[str, ...] = field(init=False)
+    # levels: that are released, 1 where every interval is released separately; widths: intervals
+    # in a node, by level, the coarsest first; sizes: numbers of each level, the cells of no
+    # interval in the first.
+    levels: int = field(init=False)
+    widths: tuple[int, ...] = field(init=False)
+    sizes: tuple[int, ...] = field(init=False)
+    nodes: tuple[int, ...] = field(init=False)  # Of a run of intervals, by level: none is padding
+
+    def __post_init__(self) -> None:
+        K, G = len(self.edges) - 1, len(self.groups) * len(self.stratas)
+        kinds = (5 if self.entries else 3) + len(self.causes[1:])
+        alone = G + (not self.entries)
+        inside = K - self.opening
+        levels = 1 if inside <= FLAT else math.ceil(math.log2(inside))
+        widths = tuple(2 ** (levels - 1 - level) for level in range(levels))
+        nodes = tuple(-(-K // width) for width in widths)
+        sizes = [G * kinds * many for many in nodes]
+        sizes[0] += alone
+        labels = tuple(", ".join(t for t in (s, g) if t) for s in self.stratas for g in self.groups)
+        facts = {
+            "K": K, "G": G, "kinds": kinds, "M": G * kinds * K + alone, "labels": labels,
+            "levels": levels, "widths": widths, "sizes": tuple(sizes), "nodes": nodes,
+        }  # fmt: skip
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
 
     @property
     def periods(self) -> Array:
@@ -68,26 +97,6 @@ class Layout:
         if not (self.in_periods if self.steps is None else self.steps):
             return np.zeros(self.K)
         return np.asarray(np.minimum(width, 1.0) if self.in_periods else width)
-
-    @property
-    def G(self) -> int:
-        """Groups times strata: the groups that are tabulated, the group fastest."""
-        return len(self.groups) * len(self.stratas)
-
-    @property
-    def kinds(self) -> int:
-        """Events, censorings within and at the first break, entries, events of further causes."""
-        return (5 if self.entries else 3) + len(self.causes[1:])
-
-    @property
-    def M(self) -> int:
-        """Cells of the table."""
-        return self.G * (self.kinds * self.K + 1) + (not self.entries)
-
-    @functools.cached_property
-    def labels(self) -> tuple[str, ...]:
-        """Return the names of the tabulated groups, ``"s=1, g=a"``; "" where there is one alone."""
-        return tuple(", ".join(t for t in (s, g) if t) for s in self.stratas for g in self.groups)
 
     # -- places ----------------------------------------------------------------------------
     def run(self, group: int, kind: int) -> slice:
@@ -107,35 +116,13 @@ class Layout:
         return self.run(group, 4).start
 
     # -- the tree --------------------------------------------------------------------------
-    @property
-    def levels(self) -> int:
-        """Levels that are released: 1 where every interval is released separately."""
-        K = self.K - self.opening
-        return 1 if K <= FLAT else math.ceil(math.log2(K))
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """Intervals in a node, by level: the coarsest first, single intervals last."""
-        return tuple(2 ** (self.levels - 1 - level) for level in range(self.levels))
-
-    def nodes(self, level: int) -> int:
-        """Return the nodes of a run of intervals at a level; none is padding throughout."""
-        return -(-self.K // self.widths[level])
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Numbers of each level: the cells of no interval are in the first."""
-        runs = self.G * self.kinds
-        alone = self.M - runs * self.K
-        return tuple(runs * self.nodes(v) + (alone if v == 0 else 0) for v in range(self.levels))
-
     def node(self, cells: npt.NDArray[Any], level: int) -> npt.NDArray[Any]:
         """Return the node of each cell of the table at a level; -1 for none there."""
         runs = self.G * self.kinds
         inside = cells < runs * self.K
         run, k = np.divmod(cells, self.K)
-        node = run * self.nodes(level) + k // self.widths[level]
-        other = cells - runs * self.K + runs * self.nodes(level) if level == 0 else -1
+        node = run * self.nodes[level] + k // self.widths[level]
+        other = cells - runs * self.K + runs * self.nodes[level] if level == 0 else -1
         return np.where(inside, node, other)
 
     @functools.cached_property
@@ -144,7 +131,7 @@ class Layout:
         parts = []
         for level, width in enumerate(self.widths):
             node_of = np.arange(self.K) // width
-            parts.append((node_of == np.arange(self.nodes(level))[:, None]).astype(float))
+            parts.append((node_of == np.arange(self.nodes[level])[:, None]).astype(float))
         return np.concatenate(parts)
 
     # -- rows ------------------------------------------------------------------------------
@@ -384,9 +371,9 @@ class CellNoise:
         runs = lay.G * lay.kinds
         ends = np.cumsum(lay.sizes)[:-1]
         levels = np.split(noisy, ends)
-        nodes = [v[: runs * lay.nodes(i)].reshape(runs, -1) for i, v in enumerate(levels)]
+        nodes = [v[: runs * lay.nodes[i]].reshape(runs, -1) for i, v in enumerate(levels)]
         cells = np.concatenate(nodes, axis=1) @ self._tree[1].T
-        out = np.concatenate([cells.ravel(), levels[0][runs * lay.nodes(0) :]])
+        out = np.concatenate([cells.ravel(), levels[0][runs * lay.nodes[0] :]])
         target = np.zeros(len(self.totals)) if n is None or lay.entries else np.array([float(n)])
         CV, inverse = self._through
         return np.asarray(out + (target - self.totals @ out) @ inverse @ CV)

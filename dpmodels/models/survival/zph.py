@@ -19,12 +19,10 @@ from dpmodels.core.release import Release, answered
 from dpmodels.core.rows import Rows, clip, length, stack, total, where
 from dpmodels.core.units import Scores, ScoresInBall
 from dpmodels.errors import choice
-from dpmodels.models.survival.hazard import FollowedUp, Hazard, Timeline, q_terms
+from dpmodels.models.survival.hazard import TERMS, FollowedUp, Hazard, Timeline
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
-from dpmodels.proof.sets import Ball
-from dpmodels.proof.statistics import Sum
 from dpmodels.tables.content import Column, Row
 from dpmodels.tables.content import Layout as Page
 from dpmodels.tables.table import Result, Table
@@ -190,14 +188,14 @@ class ZphPlan:
     advice: tuple[str, ...] = ()
 
     @property
-    def statistic(self) -> Sum:
+    def into(self) -> ScoresInBall:
         """Vectors in a ball."""
-        return Sum(Ball(self.local.layout.d))
+        return ScoresInBall(self.local.layout.d, self.local.layout.radius)
 
     @property
     def noise(self) -> float:
         """Noise sd of a score."""
-        sds = noise_of(self.statistic, self.guarantee.steps[0].mechanism, "replace")
+        sds = noise_of(self.into.statistic, self.guarantee.steps[0].mechanism, "replace")
         return float(sds[0]) * self.local.layout.radius
 
 
@@ -214,7 +212,7 @@ def plan_zph(
     p, S = len(params), len(line.rates)
     shift = np.linalg.solve(seen.W, -seen.affine[1][1:, 0])  # c
     theta = np.concatenate(
-        [[float(shift @ params)], np.linalg.solve(seen.W.T, params), np.zeros(q_terms(S))]
+        [[float(shift @ params)], np.linalg.solve(seen.W.T, params), np.zeros(TERMS * S - 1)]
     )
     people = unit != "record"
     coordinates: Any = seen
@@ -248,9 +246,8 @@ def release(plan: ZphPlan, ask: Ask) -> Array:
 
     **Privacy.** The mu of the one step, for one unit: a vector in a ball (``theory.md``, 10).
     """
-    lay = plan.local.layout
-    into = ScoresInBall(lay.d, lay.radius)
-    return np.asarray(answered(Release(SCORES_STEP, into, plan.local, plan.design), ask).values)
+    asked = Release(SCORES_STEP, plan.into, plan.local, plan.design)
+    return np.asarray(answered(asked, ask).values)
 
 
 # -- What the check says. Sees no row.

@@ -12,13 +12,14 @@ from dpmodels.arrays import Array
 from dpmodels.audit.kit import AuditCase, ReleaseCheck, SensitivityCheck, register_case
 from dpmodels.formula.survival import build_survival_design
 from dpmodels.models.survival.hazard import Timeline
-from dpmodels.models.survival.zph import IntervalsJob, ZphPlan, plan_zph, release, whitened
+from dpmodels.models.survival.zph import ZphPlan, plan_zph, release, whitened
 from dpmodels.privacy.run import Run
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.sources.rows import OfRows
 from dpmodels.sums.ask import Ask
 from dpmodels.units import Person, unit_of
+from tests.one_pass import sums_of
 
 __all__ = ["CHECKS", "check_of", "stage_of"]
 
@@ -71,8 +72,7 @@ def _block(plan: ZphPlan, rows: Array) -> Array:
 
 def _sums(rows: Array) -> Array:
     plan = check_of("rows", 1)
-    found = IntervalsJob(plan.local, False).over([_block(plan, rows)])
-    return np.asarray(found.arrays[0], dtype=float)
+    return np.asarray(sums_of(plan.into, plan.local, [_block(plan, rows)]), dtype=float)
 
 
 def _pairs() -> Any:
@@ -109,7 +109,7 @@ register_case(
         sensitivity=(
             SensitivityCheck(
                 "scores by interval", _sums, _pairs,
-                sensitivity(check_of("rows", 1).statistic, "replace", "l2") * STEPS,
+                sensitivity(check_of("rows", 1).into.statistic, "replace", "l2") * STEPS,
             ),
         ),
         release=(_release(),),

@@ -251,7 +251,7 @@ def hazards_of(d, left, right, stratum=None, end=12, **more):
     c = coordinates_of(plan)
     line = Timeline(edges, np.array(rates), np.array(events, float))
     model = Hazard(c, plan.design.survival, line, float(d["d"].mean()), False)
-    theta, H = root(model, block_of(plan, d), np.zeros(c.rank + cox.q_terms(len(rates))))
+    theta, H = root(model, block_of(plan, d), np.zeros(c.rank + 3 * len(rates) - 1))
     chain = SimpleNamespace(state=SimpleNamespace(theta=theta))
     A, a = cox._back(SimpleNamespace(coordinates=c), chain)
     return A @ theta + a, np.sqrt(np.diag(A @ np.linalg.inv(H) @ A.T))

@@ -98,7 +98,7 @@ def test_a_tree_is_the_sums_of_its_leaves():
     ends = np.cumsum(lay.sizes)[:-1]
     levels = np.split(got, ends)
     for level, values in enumerate(levels):
-        runs = values[: 6 * lay.nodes(level)].reshape(6, -1)
+        runs = values[: 6 * lay.nodes[level]].reshape(6, -1)
         np.testing.assert_array_equal(runs.sum(axis=1), levels[-1].reshape(6, -1).sum(axis=1))
     assert levels[0].sum() == 500
     assert flat.sum() == 500
