@@ -46,11 +46,8 @@ GROUPS = (
     (
         "Passes",
         "What one unit adds to a sum: an element of the set that the query names.",
-        "models/bayes.py models/components.py "
-        "models/objpert.py "
-        "models/kernel.py models/linear/compared.py models/linear/opening.py "
-        "models/linear/inference.py "
-        "models/table/nulls.py ranges.py levels.py "
+        "models/bayes.py models/components.py models/objpert.py models/kernel.py "
+        "models/linear/compared.py models/table/nulls.py ranges.py levels.py "
         "models/treatment/rows.py models/treatment/ate.py",
     ),
     (

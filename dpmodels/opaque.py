@@ -130,6 +130,8 @@ def _operand(x: Any) -> Any:
     """Return the numbers of rows, or public numbers: one, or one per column, never one per row."""
     if isinstance(x, Rows):
         return x.numbers
+    if type(x) in (float, int):
+        return x
     x = np.asarray(x)
     if x.ndim > 1 or x.dtype.kind not in "fiub":
         raise PrivacyBugError("public numbers of a formula are one number, or one per column")
@@ -156,10 +158,10 @@ def complete(x: Rows) -> Rows:
     return Rows(np.isfinite(x.numbers).all(axis=0)[None])
 
 
-def kept(x: Rows, there: Rows) -> Rows:
-    """Return rows of zeros where a row is not ``there``, whatever it holds."""
+def kept(x: Rows, there: Rows, other: float = 0.0) -> Rows:
+    """Return another number in the rows that are not ``there``, whatever they hold."""
     mask = there.numbers
-    return x if mask.all() else Rows(np.where(mask, x.numbers, 0.0))
+    return x if mask.all() else Rows(np.where(mask, x.numbers, other))
 
 
 def place_in(table: Array, place: Rows) -> npt.NDArray[np.intp]:
@@ -168,9 +170,10 @@ def place_in(table: Array, place: Rows) -> npt.NDArray[np.intp]:
     Numbers that are not finite have the first place.
     """
     at = place.numbers
-    if at.dtype.kind == "f":
-        at = np.where(np.isfinite(at), np.clip(at, 0.0, np.shape(table)[-1] - 1.0), 0.0)
-    return np.asarray(np.clip(at, 0, np.shape(table)[-1] - 1).astype(np.intp))
+    if at.dtype.kind != "f":
+        return np.asarray(np.minimum(np.maximum(at, 0), np.shape(table)[-1] - 1))
+    at = np.where(np.isfinite(at), np.clip(at, 0.0, np.shape(table)[-1] - 1.0), 0.0)
+    return np.asarray(at.astype(np.intp))
 
 
 def entry(table: Array, place: Any) -> Any:
@@ -181,8 +184,10 @@ def entry(table: Array, place: Any) -> Any:
     """
     if not isinstance(place, Rows):
         return entry(table, Rows(place)).numbers
-    at = place_in(table, place)
-    return Rows(np.asarray(table)[at] if np.ndim(table) == 1 else np.take(table, at[0], axis=1))
+    whole = place.numbers.dtype.kind == "i"
+    at = place.numbers if whole else place_in(table, place)
+    at = at if np.ndim(table) == 1 else at[0]
+    return Rows(np.take(table, at, axis=-1, mode="clip"))
 
 
 def column_at(x: Rows, place: Rows) -> Rows:

@@ -18,7 +18,7 @@ from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.core.own import OwnRows
 from dpmodels.core.release import Release, answered
-from dpmodels.core.rows import Rows, complete, kept, linear, stack, where
+from dpmodels.core.rows import Rows, complete, kept, linear, stack, total, where
 from dpmodels.core.units import PairAverages, Scores, UnitFormula
 from dpmodels.errors import RequestError
 from dpmodels.planning import RESIDUAL, SPREAD, Later, Plan, planning_rows
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 LEAK = 0.05
 #: Largest difference of linear predictors within a person.
 _MOST_DIFFERENCE = 60.0
+#: Below any sum of exponentials of a person with a row: a person without one has p = 0.
+LEAST_SUM = 1e-300
 #: Expected square of a score, over that of all people, from which on a person is weighted down.
 FULL = 1.0
 
@@ -147,10 +149,9 @@ class _Shares:
         u = kept(u, usable)
         eta = predictor(self.theta, u)
         most = own.largest(where(usable, eta, -np.inf))  # of the person
-        most = where(np.isfinite(most), most, 0.0)
         power = where(usable, np.exp(np.maximum(eta - most, -_MOST_DIFFERENCE)), 0.0)
         whole = own.sum(power)
-        p = where(whole > 0.0, power / where(whole > 0.0, whole, 1.0), 0.0)
+        p: Any = power / np.maximum(whole, LEAST_SUM)
         count = where(usable, y / self.model.unit, 0.0)
         n = own.sum(count)
         w: Any = linear(self.W, u)
@@ -170,10 +171,8 @@ class _Shares:
         released scale.
         """
         assert self.squares is not None
-        spread: Any = 0.0
-        for j, square in enumerate(self.squares):
-            mean = own.sum(u[j] * p)
-            spread = spread + own.sum(p * (u[j] - mean) ** 2) / square
+        mean = own.sum(u * p)
+        spread = total(own.sum(p * (u - mean) ** 2) / self.squares)
         s = own.sum(usable * 1.0) * self.model.mean * spread
         return np.sqrt(FULL * len(u) / np.maximum(s, FULL * len(u)))
 

@@ -130,7 +130,8 @@ class RegressionRows:
         there = (length(w) <= VAST) & (np.abs(psi) <= VAST)
         if omega is not None:
             there = there & (np.abs(omega) <= VAST)
-        w, psi, present = kept(w, there), kept(psi, there), there * 1.0
+        w, psi = kept(w, there), kept(psi, there)
+        present = there * 1.0 if self.demean or self.equal else there
         if self.demean:
             w, psi = ((x - own.mean(x, present)) * present for x in (w, psi))
         weight = None if omega is None else kept(omega, there)

@@ -32,11 +32,12 @@ from dpmodels.proof.prove import (
     sensitivity,
     separate_weights,
 )
-from dpmodels.proof.sets import Ball, Box, NuclearBall
-from dpmodels.proof.statistics import Gram, Norm, Ranks, Split, Statistic
+from dpmodels.proof.sets import Ball, Box, Interval, NuclearBall
+from dpmodels.proof.statistics import Gram, Norm, Ranks, Split, Statistic, Sum
 from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
 from dpmodels.sources.summed import integer_sums, summed
 from dpmodels.sums.cells import gram_over
+from dpmodels.sums.products import end_of_numbers, mapped
 from dpmodels.sums.rowmap import OneFirst, PeopleGramOf, RowMap, UnitScale, WithOne
 
 if TYPE_CHECKING:
@@ -491,6 +492,48 @@ def whole_matrix(matrix: Any) -> Added:
 def moments_query(over: Moments, *, radius: float = 1.0) -> Query:
     """Return the query of all moments of a map into one set, whose radius may be scaled."""
     return Query(Gram(over.set), over, whole_matrix, unit=radius * radius)
+
+
+def ball_moments_query(over: Moments, r: int) -> Query:
+    """Return the query of the moments of the first r coordinates of a map, those in its ball."""
+    rowmap = over.rowmap
+    if rowmap.ball != r:
+        raise PrivacyBugError("the ball of a map holds other coordinates")
+    return Query(
+        Gram(Ball(r)), over, lambda G: Added(G.integers()[:r, :r]), rowmap.radius**2
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """The sum of ``trunc(clip(r / c)^2 2^30)``, r = y - z'theta; its sensitivity is 2^30.
+
+    theta is the *released* vector: with the exact one the sensitivity would be wrong.
+    """
+
+    rowmap: RowMap
+    theta: Array
+    c: float
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> int:
+        """Return the integer over blocks. Confidential."""
+        p, box = len(self.theta), self.rowmap.box
+        ratio = self.theta * box[:p] / self.c
+        total = 0
+        with np.errstate(all="ignore"):
+            for block in blocks:
+                w = self.rowmap.normalised(block)
+                r = w[p] * (box[p] / self.c) - mapped(ratio[None], w[:p])[0]
+                total += int(end_of_numbers(r * r, steps=2.0**30, low=0.0).sum())
+        return total
+
+
+def clipped_residuals(design: Design, rowmap: RowMap, theta: Array, c: float) -> Query:
+    """Return the query of the sum of squared residuals clipped at c^2, at a released theta."""
+    return Query(
+        Sum(Interval(0, 1 << 30)), Sums(design, Residuals(rowmap, theta, c)),
+        lambda k: Added(np.array([k], dtype=object)), c * c * 2.0**-30,
+    )  # fmt: skip
 
 
 # -- Second moments as queries: rows scaled into a ball, or with separate bounds on x and y

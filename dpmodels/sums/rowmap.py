@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.proof.sets import STEPS, Blocks, Simplex
+from dpmodels.proof.sets import STEPS, Ball, Blocks, Simplex
 from dpmodels.sources.tables import WINDOW
 from dpmodels.sums.products import (
     SHRINK,
@@ -26,6 +26,7 @@ from dpmodels.sums.products import (
     ExactSum,
     Gram,
     Mask,
+    ball_integers,
     cross_product,
     end_of_numbers,
     end_of_rows,
@@ -271,6 +272,75 @@ class WithOne:
             np.full(w.shape[1], STEPS) if complete is None else np.where(complete, STEPS, 0.0)
         )
         return np.vstack([w, constant[None]])
+
+
+# -- Scores of weighted least squares at released coefficients.
+
+
+#: A row this near to the ball, in squared norm, was scaled onto it.
+_ON_BALL = 1.0 - 2.0**-30
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMap:
+    """Map from a row to its score: ``matrix x (r - x'd)`` in a ball, as integers.
+
+    x and r are predictors and response of the row after the row map of the last stage.
+    """
+
+    rows: RowMap  # Row map of the last stage, with its weight of long rows
+    d: Array  # (p,): released coefficients of that stage
+    matrix: Array  # (p, p): released whitening of the scores
+    radius: float  # Of the ball of scores
+    # Whether rows that the stage scaled onto its ball are summed apart from the others: their score
+    # is in the coordinates p to 2p, and the others' in 0 to p, with zeros in the other half.
+    apart: bool = False
+
+    @property
+    def box(self) -> Array:
+        """Bounds of the p coordinates (2 p if ``apart``)."""
+        return np.full((1 + self.apart) * len(self.d), self.radius)
+
+    @property
+    def clip_set(self) -> Ball:
+        """The ball of a row's coordinates."""
+        return Ball(len(self.box))
+
+    def integers(self, block: Array) -> Array:
+        """Return the scores of m rows as integers of norm at most 2^20, (p, m) or (2 p, m).
+
+        A row with a missing cell is zero.
+        """
+        scores, on_ball = self._scores(block)
+        if on_ball is None:
+            return scores
+        return np.vstack([np.where(on_ball, 0.0, scores), np.where(on_ball, scores, 0.0)])
+
+    def product(self, block: Array) -> Array:
+        """Return the Gram matrix of :meth:`integers`. Products of its two halves are zero."""
+        scores, on_ball = self._scores(block)
+        gram = cross_product(scores)
+        if on_ball is None:
+            return gram
+        p = len(scores)
+        out = np.zeros((2 * p, 2 * p))
+        out[p:, p:] = cross_product(scores[:, on_ball])
+        out[:p, :p] = gram - out[p:, p:]
+        return out
+
+    def _scores(self, block: Array) -> tuple[Array, npt.NDArray[np.bool_] | None]:
+        """Return integer scores (p, m) of m rows, and the mask of rows on the ball of the stage.
+
+        The mask is None if those rows are not summed apart.
+        """
+        mapped_rows = self.rows.real(block)  # (p + 1, m): predictors, then the response
+        x = mapped_rows[:-1]
+        real_scores = mapped(self.matrix, x)
+        real_scores *= mapped_rows[-1] - mapped(self.d[None], x)[0]
+        scores = ball_integers(real_scores, self.radius)
+        if not self.apart:
+            return scores, None
+        return scores, squares(mapped_rows) > self.rows.radius**2 * _ON_BALL
 
 
 # -- From declared ranges to unit rows: the public affine map, and the norm of its slopes

@@ -276,8 +276,8 @@ PRINTED = (
 FRACTIONS = ("tests/privacy/test_rounding.py",)
 ROUNDING = (
     Mutant("dpmodels/sums/products.py", "SHRINK = 1.0 - 2.0**-36", "SHRINK = 1.0", FRACTIONS),
-    Mutant("dpmodels/models/linear/inference.py", "_ON_BALL = 1.0 - 2.0**-30", "_ON_BALL = 1.0", FRACTIONS),
-    Mutant("dpmodels/models/linear/inference.py", "_ON_BALL = 1.0 - 2.0**-30", "_ON_BALL = 1.0 - 2.0**-20", FRACTIONS),
+    Mutant("dpmodels/sums/rowmap.py", "_ON_BALL = 1.0 - 2.0**-30", "_ON_BALL = 1.0", FRACTIONS),
+    Mutant("dpmodels/sums/rowmap.py", "_ON_BALL = 1.0 - 2.0**-30", "_ON_BALL = 1.0 - 2.0**-20", FRACTIONS),
 )  # fmt: skip
 
 #: What the prover says, and what it is handed: whatever is smaller is seen at the corners.
@@ -1256,7 +1256,7 @@ _OF_QUERIES = tuple(
         ("dpmodels/models/linear/posterior.py", 'each["bound"] / 2.0, each["draw"] / 2.0, d1=x, d2=x', 'each["bound"] / 2.0, each["draw"], d1=x, d2=x', ("tests/unit/models/linear/test_gptr_start.py",)),
         ("dpmodels/models/linear/eptr.py", ".at_least(start.failure)[0])", ".at_least(0.5)[0])", ("tests/unit/models/linear/test_eptr_start.py",)),
         ("dpmodels/models/linear/eptr.py", 'raw.gaussian_real(_STEP_NAMES["coef"], theta, h)', 'raw.gaussian_real(_STEP_NAMES["coef"], theta, h / 2)', ("tests/unit/models/linear/test_eptr_start.py",)),
-        ("dpmodels/models/linear/opening.py", "c * c * 2.0**-30", "c * 2.0**-30", ("tests/unit/models/linear/test_eptr_start.py",)),
+        ("dpmodels/sums/ask.py", "c * c * 2.0**-30", "c * 2.0**-30", ("tests/unit/models/linear/test_eptr_start.py",)),
         ("dpmodels/models/linear/eptr.py", ".at_least(detail.delta_f)[0])", ".at_least(0.5)[0])", ("tests/unit/models/linear/test_eptr.py",)),
         ("dpmodels/models/moments.py", "people=True), rowmap.radius", "people=True), 1.0", ("tests/unit/models/moments/test_by_person.py",)),
         ("dpmodels/proof/prove.py", "apart = 2.0 * added\n", "apart = added\n", QUERIES),

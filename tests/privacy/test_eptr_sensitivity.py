@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpmodels.models.linear.eptr import smallest_eigenvalue, solve_projected
-from dpmodels.models.linear.opening import Residuals
 from dpmodels.proof.sets import ls_bound
+from dpmodels.sums.ask import Residuals
 from dpmodels.sums.cells import gram
 from dpmodels.sums.rowmap import RowMap, UnitScale
 

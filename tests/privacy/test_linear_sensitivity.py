@@ -9,7 +9,6 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.formula.build import build_design
-from dpmodels.models.linear.inference import ScoreMap
 from dpmodels.proof import prove as sens
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import STEPS
@@ -18,7 +17,7 @@ from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.ask import ball_map, split_query
 from dpmodels.sums.cells import gram
-from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, unit_rows
+from dpmodels.sums.rowmap import OneFirst, RowMap, ScoreMap, UnitScale, unit_rows
 
 SLACK = 1 + 1e-9
 

@@ -13,12 +13,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpmodels.models.linear.inference import ScoreMap
 from dpmodels.models.newton import WorkingRows
 from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rules import LINEAR, TAME
-from dpmodels.sums.rowmap import RowMap, UnitScale
+from dpmodels.sums.rowmap import RowMap, ScoreMap, UnitScale
 from tests.one_pass import ScorePass
 
 

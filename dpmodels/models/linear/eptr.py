@@ -17,7 +17,6 @@ from dpmodels.models.linear.opening import (
     OPENED_OPTIONS,
     Whitened,
     WhitenedStart,
-    clipped_residuals,
     why_alone,
 )
 from dpmodels.planning import SPREAD, Plan, column_radius, expected_errors, spreads
@@ -48,7 +47,7 @@ from dpmodels.registry import (
     share,
 )
 from dpmodels.scoring.notes import no_ranges_note
-from dpmodels.sums.ask import Added, Ask, Moments, Query, Read
+from dpmodels.sums.ask import Added, Ask, Moments, Query, Read, clipped_residuals
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 
 if TYPE_CHECKING:

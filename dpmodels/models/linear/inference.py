@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.after.moments import SecondMoments, fit_statistics, kept_moments
@@ -30,14 +29,13 @@ from dpmodels.models.linear.solve import (
 from dpmodels.planning import SPREAD, expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.proof.prove import gram_l1
-from dpmodels.proof.sets import Ball, chi2_upper, floored_cholesky, rotated
+from dpmodels.proof.sets import chi2_upper, floored_cholesky, rotated
 from dpmodels.records import Estimate, Request
 from dpmodels.scoring.notes import empty_rows
 from dpmodels.sources.rows import ALL_ROWS, Windows
 from dpmodels.sums.ask import Ask, Read, ball_map, ball_sd, moments_query
 from dpmodels.sums.ask import Moments as MomentsPass
-from dpmodels.sums.products import ball_integers, cross_product, mapped, squares
-from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, unit_scale
+from dpmodels.sums.rowmap import OneFirst, RowMap, ScoreMap, UnitScale, unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -464,8 +462,6 @@ SCORE_RADIUS = 3.0
 QUIET = 0.15
 #: Above this relative noise the standard errors are themselves too noisy: advice.
 HIGH_NOISE = 0.3
-#: A row this near to the ball, in squared norm, was scaled onto it.
-_ON_BALL = 1.0 - 2.0**-30
 #: Name of the step.
 SCORES = "scores"
 
@@ -512,68 +508,6 @@ def score_facts(figure: float | None) -> tuple[dict[str, float], tuple[str, ...]
         "larger eps give steadier intervals",
     )
     return {"relative noise of robust variances": figure}, advice if figure > HIGH_NOISE else ()
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreMap:
-    """Map from a row to its score: ``matrix x (r - x'd)`` in a ball, as integers.
-
-    x and r are predictors and response of the row after the row map of the last stage.
-    """
-
-    rows: RowMap  # Row map of the last stage, with its weight of long rows
-    d: Array  # (p,): released coefficients of that stage
-    matrix: Array  # (p, p): released whitening of the scores
-    radius: float  # Of the ball of scores
-    # Whether rows that the stage scaled onto its ball are summed apart from the others: their score
-    # is in the coordinates p to 2p, and the others' in 0 to p, with zeros in the other half.
-    apart: bool = False
-
-    @property
-    def box(self) -> Array:
-        """Bounds of the p coordinates (2 p if ``apart``)."""
-        return np.full((1 + self.apart) * len(self.d), self.radius)
-
-    @property
-    def clip_set(self) -> Ball:
-        """The ball of a row's coordinates."""
-        return Ball(len(self.box))
-
-    def integers(self, block: Array) -> Array:
-        """Return the scores of m rows as integers of norm at most 2^20, (p, m) or (2 p, m).
-
-        A row with a missing cell is zero.
-        """
-        scores, on_ball = self._scores(block)
-        if on_ball is None:
-            return scores
-        return np.vstack([np.where(on_ball, 0.0, scores), np.where(on_ball, scores, 0.0)])
-
-    def product(self, block: Array) -> Array:
-        """Return the Gram matrix of :meth:`integers`. Products of its two halves are zero."""
-        scores, on_ball = self._scores(block)
-        gram = cross_product(scores)
-        if on_ball is None:
-            return gram
-        p = len(scores)
-        out = np.zeros((2 * p, 2 * p))
-        out[p:, p:] = cross_product(scores[:, on_ball])
-        out[:p, :p] = gram - out[p:, p:]
-        return out
-
-    def _scores(self, block: Array) -> tuple[Array, npt.NDArray[np.bool_] | None]:
-        """Return integer scores (p, m) of m rows, and the mask of rows on the ball of the stage.
-
-        The mask is None if those rows are not summed apart.
-        """
-        mapped_rows = self.rows.real(block)  # (p + 1, m): predictors, then the response
-        x = mapped_rows[:-1]
-        real_scores = mapped(self.matrix, x)
-        real_scores *= mapped_rows[-1] - mapped(self.d[None], x)[0]
-        scores = ball_integers(real_scores, self.radius)
-        if not self.apart:
-            return scores, None
-        return scores, squares(mapped_rows) > self.rows.radius**2 * _ON_BALL
 
 
 def release_scores(passes: Passes, facts: Report, mechanism: Gaussian | Pure) -> Scores:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,13 +19,10 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.linear.scored import SCORING, VCOV
 from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.proof.sets import Ball, Interval
-from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.scoring.models import Information, Start, floored
 from dpmodels.scoring.rules import FLOOR_NOISE, START_BIAS, START_FLOOR
 from dpmodels.scoring.run import Opening
-from dpmodels.sums.ask import Added, Ask, Moments, Query, Read, Sums
-from dpmodels.sums.products import end_of_numbers, mapped
+from dpmodels.sums.ask import Ask, Moments, Read, ball_moments_query, clipped_residuals
 from dpmodels.sums.rowmap import RowMap
 
 if TYPE_CHECKING:
@@ -91,38 +88,6 @@ def _why_alone(request: Request, start_options: Sequence[str], what: str) -> str
     return ""
 
 
-@dataclass(frozen=True, eq=False)
-class Residuals:
-    """The sum of ``trunc(clip(r / c)^2 2^30)``, r = y - z'theta; its sensitivity is 2^30.
-
-    theta is the *released* vector: with the exact one the sensitivity would be wrong.
-    """
-
-    rowmap: RowMap
-    theta: Array
-    c: float
-
-    def over(self, blocks: Iterable[Array], _: Any = None) -> int:
-        """Return the integer over blocks. Confidential."""
-        p, box = len(self.theta), self.rowmap.box
-        ratio = self.theta * box[:p] / self.c
-        total = 0
-        with np.errstate(all="ignore"):
-            for block in blocks:
-                w = self.rowmap.normalised(block)
-                r = w[p] * (box[p] / self.c) - mapped(ratio[None], w[:p])[0]
-                total += int(end_of_numbers(r * r, steps=2.0**30, low=0.0).sum())
-        return total
-
-
-def clipped_residuals(design: Design, rowmap: RowMap, theta: Array, c: float) -> Query:
-    """Return the query of the sum of squared residuals clipped at c^2, at a released theta."""
-    return Query(
-        Sum(Interval(0, 1 << 30)), Sums(design, Residuals(rowmap, theta, c)),
-        lambda k: Added(np.array([k], dtype=object)), c * c * 2.0**-30,
-    )  # fmt: skip
-
-
 def scale_room(mu: float, r: int, n: int) -> float:
     """Return R^2/r of the ball of the scale matrix, as large as its noise allows. Public."""
     quiet = SCALE_NOISE * mu * n / (math.sqrt(2.0) * r * math.sqrt(2.0 * r))
@@ -166,10 +131,7 @@ def whitened_rows(
     size = math.sqrt(r * scale_room(mu, r, n))
     box = np.append(np.full(r, size), ry)
     first = RowMap(coordinates.unit, box, ball=r, radius=size, matrix=plain)
-    query = Query(
-        Gram(Ball(r)), Moments(design, first), lambda G: Added(G.integers()[:r, :r]), size**2
-    )
-    answer = ask(MATRIX_STEP, query, read)
+    answer = ask(MATRIX_STEP, ball_moments_query(Moments(design, first), r), read)
     sd = float(answer.sd[0, 0])
     values, vectors = np.linalg.eigh(answer.values)
     W = (vectors * np.sqrt(n / np.maximum(values, sd * math.sqrt(2.0 * r)))) @ vectors.T

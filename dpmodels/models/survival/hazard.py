@@ -213,9 +213,8 @@ class FollowedUp:
         T, start = where(counted, T, low), where(counted, start, low)
         D = where(counted & (high >= T), rows[places.event], 0.0)
         T, start = clip(T, low, high), clip(start, low, high)
-        stratum: Any = np.zeros_like(T)
-        if places.strata is not None:
-            stratum = where(counted, rows[places.strata], 0.0)
+        stratum = kept(T if places.strata is None else rows[places.strata], counted)
+        stratum = (stratum * (places.strata is not None)).astype(np.intp)
         eta = predictor(self.theta[: len(u)], u)
         risk = where(counted, np.exp(clip(eta, -_MOST_PREDICTOR, _MOST_PREDICTOR)), 0.0)
         T = where(D == 1.0, self._event_time(risk, stratum, start, T), T)
@@ -289,23 +288,26 @@ class FollowedUp:
 
         events = entry(np.concatenate(list(line.terms), axis=1), stratum * line.K + cell)
         residual = (events * D - followed(slice(TERMS))) * weight
-        of_time = [residual[term] * mine for mine, term in strata]
+        by_time = [residual[term] * mine for mine, term in strata]
 
         def information() -> tuple[Rows, ...]:
             root = np.sqrt(weight)
             L = [part * root for part in _lower_root(followed(slice(TERMS, None)))]
+            of_time = np.ascontiguousarray(self.W[:, len(u) :])
             parts = []
-            for column in range(TERMS):  # the intercept of the row carries its columns
-                of_columns: Any = u * L[0] if column == 0 else np.zeros_like(u)
+            for column in range(TERMS):
                 of_terms: list[Any] = [
                     L[term * (term + 1) // 2 + column] * mine
                     if column <= term else np.zeros_like(root)
                     for mine, term in strata
                 ]  # fmt: skip
-                parts.append(linear(self.W, stack(of_columns, *of_terms)))
+                if column:
+                    parts.append(linear(of_time, stack(*of_terms)))
+                else:  # the intercept of the row carries its columns
+                    parts.append(linear(self.W, stack(u * L[0], *of_terms)))
             return tuple(parts)
 
-        return Scores(linear(self.W, stack(u * residual[0], *of_time)), information)
+        return Scores(linear(self.W, stack(u * residual[0], *by_time)), information)
 
     def _stopped(
         self, own: OwnRows, order: tuple[Rows, ...], u: Rows, risk: Rows, stratum: Rows,

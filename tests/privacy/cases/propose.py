@@ -22,14 +22,13 @@ from dpmodels.audit.kit import (
 from dpmodels.formula.schema import Schema
 from dpmodels.models.kernel import _of_lattice, gaussian, lattice_sums
 from dpmodels.models.linear.eptr import smallest_eigenvalue
-from dpmodels.models.linear.opening import Residuals
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import Gram
 from dpmodels.sources.rows import OfRows
-from dpmodels.sums.ask import Added, Ask, Moments, Query
+from dpmodels.sums.ask import Added, Ask, Moments, Query, Residuals
 from dpmodels.sums.cells import gram
 from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne
 from dpmodels.variables import Levels, Real
