@@ -47,7 +47,7 @@ GROUPS = (
         "Passes",
         "What one unit adds to a sum: an element of the set that the query names.",
         "models/bayes.py models/components.py models/objpert.py models/kernel.py "
-        "models/linear/compared.py models/table/nulls.py ranges.py levels.py "
+        "models/linear/compared.py "
         "models/treatment/rows.py models/treatment/ate.py",
     ),
     (
@@ -58,7 +58,7 @@ GROUPS = (
         "models/glm.py "
         "models/linear/eptr.py models/linear/posterior.py models/linear/profile.py "
         "models/mean_ptr.py "
-        "models/noised/table.py models/votes.py",
+        "models/votes.py own/ bought.py",
     ),
 )
 

@@ -12,7 +12,8 @@ from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
 from dpmodels.errors import RequestError, UtilityWarning, did_you_mean, shown
 from dpmodels.formula.schema import declared_schema
 from dpmodels.formula.types import check_types
-from dpmodels.levels import FoundLevels, LevelsPlan, release_levels
+from dpmodels.levels import FoundLevels, LevelsPlan
+from dpmodels.own.levels import release_levels
 from dpmodels.quiet import tell
 from dpmodels.records import check_eps_delta
 from dpmodels.scoring.rules import STOP_SHARE

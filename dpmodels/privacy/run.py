@@ -845,7 +845,7 @@ _ALL = (
     ),
     OwnProof(
         "noised rows",
-        ("models.noised.table:noised_rows",),
+        ("own.noised:noised_rows",),
         ("noisy_table",),
         "every row of the release is one row of the table plus separate noise",
         ("models/noised/theory.md", "2"), "dp_release", "distance",

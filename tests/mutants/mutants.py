@@ -149,8 +149,8 @@ SUBSET = ("tests/unit/ranges/test_random_subset.py",)
 #: Sums of integer rows.
 LATTICE = ("tests/privacy/test_lattice_sensitivity.py",)
 ROWS = (
-    Mutant("dpmodels/ranges.py", "numbers[numbers <= last] % np.uint64(n)", "numbers % np.uint64(n)", SUBSET),
-    Mutant("dpmodels/ranges.py", "drawn[np.sort(first)[:size]]", "np.unique(drawn)[:size]", SUBSET),
+    Mutant("dpmodels/bought.py", "numbers[numbers <= last] % np.uint64(n)", "numbers % np.uint64(n)", SUBSET),
+    Mutant("dpmodels/bought.py", "drawn[np.sort(first)[:size]]", "np.unique(drawn)[:size]", SUBSET),
     Mutant("dpmodels/models/kernel.py", "towards_zero(part)", "np.rint(part, out=part)", LATTICE),
     Mutant("dpmodels/models/kernel.py", "(K * y[a : a + height], K)", "(K * y[a : a + height] * 1.01, K)", LATTICE),
     Mutant("dpmodels/models/kernel.py", "return 2.0 * math.sqrt(2.0 * m) / _KERNEL", "return math.sqrt(2.0 * m) / _KERNEL", LATTICE),
@@ -781,13 +781,13 @@ MUTANTS = (
     ),
     # -- ranges
     Mutant(
-        "dpmodels/ranges.py",
+        "dpmodels/bought.py",
         "sd = math.sqrt(2.0 * bins) / purchase.mu",
         "sd = 1e-3 * math.sqrt(2.0 * bins) / purchase.mu",
         ("tests/privacy/test_exact_pins.py",),
     ),
     Mutant(
-        "dpmodels/ranges.py",
+        "dpmodels/bought.py",
         "return sd, 1.0 + tail_margin(sd, purchase.delta / bins)",
         "return sd, tail_margin(sd, purchase.delta / bins)",
         ("tests/privacy/test_exact_pins.py",),
@@ -1436,13 +1436,13 @@ RAW = (
     Mutant("dpmodels/privacy/run.py", "/ (k * t)))", "/ k))", _LEVELS),
     Mutant("dpmodels/privacy/run.py", "for t in range(1, max(most, 1) + 1)", "for t in (1,)", _LEVELS),
     Mutant("dpmodels/privacy/run.py", "np.add.at(sums, place, masses)", "sums += counts", _LEVELS),
-    Mutant("dpmodels/levels.py", "sorted(set(keys))[:most]", "sorted(set(keys))", _LEVELS),
-    Mutant("dpmodels/levels.py", "math.isqrt((1 << 40) // max(len(values), 1))", "1 << 20", _LEVELS),
-    Mutant("dpmodels/levels.py", "if key is not None and person >= 0:", "if key is not None:", _LEVELS),
+    Mutant("dpmodels/own/levels.py", "sorted(set(keys))[:most]", "sorted(set(keys))", _LEVELS),
+    Mutant("dpmodels/own/levels.py", "math.isqrt((1 << 40) // max(len(values), 1))", "1 << 20", _LEVELS),
+    Mutant("dpmodels/own/levels.py", "if key is not None and person >= 0:", "if key is not None:", _LEVELS),
     Mutant("dpmodels/core/means.py", "/ np.maximum(used, 1.0))", "/ 1.0)", ("tests/privacy/test_people_tables.py",)),
     Mutant("dpmodels/core/tables.py", "STEPS - unit_mass))", "STEPS - 0.0 * unit_mass))", ("tests/privacy/test_people_tables.py",)),
     Mutant("dpmodels/levels.py", "stability_threshold(sd, failure, k, most)", "stability_threshold(sd, failure, 1, most)", _LEVELS),
-    Mutant("dpmodels/levels.py", "or text in missing", "", _LEVELS),
+    Mutant("dpmodels/own/levels.py", "or text in missing", "", _LEVELS),
     Mutant("dpmodels/formula/reading.py", "out[key] = code if out.get(key, code) == code else None", "out[key] = code", _READ),
     Mutant("dpmodels/formula/reading.py", "is_code = np.isin(numbers, _missing_numbers(variable))", "is_code = np.isin(numbers, []) ", _READ),
     Mutant("dpmodels/formula/reading.py", " & ~np.isin(ticks, self.missing)", "", _READ),

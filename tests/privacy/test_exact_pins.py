@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 import dpmodels as dp
 from dpmodels.audit.replay import replay_stage
+from dpmodels.bought import threshold
 from dpmodels.formula.schema import Schema
 from dpmodels.models.mean_ptr import PtrMeanDetail, sensitivity
 from dpmodels.models.objpert import COEF_STEP, INEXACT_STEP
@@ -28,7 +29,7 @@ from dpmodels.privacy.mechanisms import (
     gaussian_replace,
 )
 from dpmodels.privacy.run import Run
-from dpmodels.ranges import plan_purchase, threshold
+from dpmodels.ranges import plan_purchase
 from dpmodels.variables import Levels, Real
 
 # -- bought ranges -------------------------------------------------------------------------------

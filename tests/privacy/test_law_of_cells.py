@@ -16,7 +16,7 @@ import pytest
 import dpmodels as dp
 from dpmodels.cells import objects_of
 from dpmodels.formula.reading import coerce_all
-from dpmodels.levels import texts_of
+from dpmodels.own.levels import texts_of
 from dpmodels.sources.tasks import as_source
 from dpmodels.units import sort_keys
 from dpmodels.variables import Binary, Count, Date, Levels, Real, Text

@@ -19,15 +19,8 @@ from dpmodels.errors import (
     RequestError,
     UtilityWarning,
 )
-from dpmodels.levels import (
-    STEP,
-    LevelsPlan,
-    merged,
-    release_levels,
-    shares_of_values,
-    texts_of,
-    threshold,
-)
+from dpmodels.levels import LevelsPlan, merged, threshold
+from dpmodels.own.levels import STEP, release_levels, shares_of_values, texts_of
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run

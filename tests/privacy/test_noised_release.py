@@ -11,7 +11,7 @@ import dpmodels as dp
 from dpmodels.audit.kit import check_sensitivity, corner_neighbours
 from dpmodels.formula.build import build_design
 from dpmodels.models.noised.calibration import layout_of
-from dpmodels.models.noised.table import noised_rows
+from dpmodels.own.noised import noised_rows
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.ask import Ask

@@ -603,9 +603,9 @@ class Planted(ClusterPasses):
 #: Who reads blocks, or rows by their places, and not by :func:`integer_sums` or ``summed``, and why.
 READ_HERE = {
     "api/requests.py": "public data: no rows of the call",
-    "models/noised/table.py": "every row is released, with noise of its own",
+    "own/noised.py": "every row is released, with noise of its own",
     "models/linear/compared.py": "every row meets normals of its own",
-    "models/table/nulls.py": "the user's test takes a table",
+    "own/subsample.py": "the user's test takes a table",
     "models/custom.py": "the user's functions take all rows",
     "models/newton.py": "mapped rows are kept until the minimum is found",
     "models/glm.py": "the curvature at the minimum is a sum of floats",
@@ -644,7 +644,7 @@ def test_methods_that_read_here_say_so():
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("dpmodels.sums.ask", "Ask"), ("dpmodels.ranges", "buy_ranges"),
+    [("dpmodels.sums.ask", "Ask"), ("dpmodels.bought", "buy_ranges"),
      ("dpmodels.scoring.units", "release_scoring")],
 )  # fmt: skip
 def test_the_check_of_workers_can_fail(closure, module, name):
@@ -828,11 +828,6 @@ NOT_OF_A_ROW = {
     "models.glm.estimate_tested": _PUBLIC,
     **dict.fromkeys(
         (
-            *(f"models.table.nulls.{name}" for name in (
-                "clear_cells", "independence_of",
-                "independence", "correlation", "_chi2", "residual", "groups", "fit",
-                "contrasts",
-            )),
             *(f"models.linear.compared.{name}" for name in (
                 "release_functional", "estimate_paper", "published_roots", "estimate",
                 "release_dpgd",
@@ -843,7 +838,6 @@ NOT_OF_A_ROW = {
         ),
         _PUBLIC,
     ),
-    "models.table.nulls.p_value": _PUBLIC,
     "models.newton.LogisticLoss.terms": _VALUE,
     "models.newton.PoissonLoss.terms": _VALUE,
     "models.newton._sums": _KEPT,
@@ -930,7 +924,7 @@ NOT_AN_END = {
     "models.kernel._bins": "a weight and what is left of 1: the two add up",
     "core.clusters.PeopleByCluster.parts": "summed over a person's part, which is ended",
     "core.units.summed_scores": "summed over a unit, whose sum is ended",
-    "core.sets.Bins.add_people": "shares of a unit that add up to 2^20 at most",
+    "core.sets.Bins.add": "shares of a unit that add up to 2^20 at most",
     "models.custom._rounded": _OUTPUT,
     "models.glm.release_tested": _OUTPUT,
     "models.linear.compared.release_jl": _OUTPUT,

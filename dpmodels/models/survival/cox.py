@@ -23,7 +23,7 @@ from dpmodels.core.rows import Rows, kept, where
 from dpmodels.errors import RequestError
 from dpmodels.families import EVENTS_OF_SURVIVAL
 from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, events_sd, opened
-from dpmodels.models.survival.hazard import TERMS, Hazard, Timeline
+from dpmodels.models.survival.hazard import TIME_TERMS, Hazard, Timeline
 from dpmodels.models.survival.incidence import Incidence  # noqa: F401 - it enters itself
 from dpmodels.models.survival.table import (
     INTERVALS,
@@ -379,7 +379,7 @@ class CoxModel(UnitModel):
 
     def dimension(self, rank: int) -> int:
         """Return the number of coefficients of a design of this rank; those of time come last."""
-        return rank + TERMS * len(self.layout.stratas) - 1  # the intercept is one of them
+        return rank + TIME_TERMS * len(self.layout.stratas) - 1  # the intercept is one of them
 
     def prelude(self, mu: float) -> tuple[Step, ...]:
         """Return the step of the table."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dpmodels.scoring.coordinates import Coordinates
 
 #: Terms of time in every stratum: 1, t, t^2.
-TERMS = 3
+TIME_TERMS = 3
 #: Least share of the events that a cell counts as having, in the basis of time.
 _LEAST_EVENTS = 0.02
 #: Largest linear predictor: beyond, exponentials have no use.
@@ -107,13 +107,13 @@ class Timeline:
         """
         if stratum == 0:
             return [(1, first), (2, first + 1)]
-        at = first + TERMS * stratum - 1
+        at = first + TIME_TERMS * stratum - 1
         return [(0, at), (1, at + 1), (2, at + 2)]
 
     def hazards(self, theta: Array, first: int) -> Array:
         """Return the baseline hazard of every cell at theta, (S, K)."""
         # of 1, t, t^2 by stratum, the intercept left out
-        gamma = np.zeros((len(self.rates), TERMS))
+        gamma = np.zeros((len(self.rates), TIME_TERMS))
         for s in range(len(gamma)):
             for term, at in self.slots(s, first):
                 gamma[s, term] = theta[at]
@@ -182,7 +182,7 @@ class FollowedUp:
         """
         line = self.model.timeline
         b = line.terms.transpose(1, 0, 2)
-        triangle = [b[i] * b[j] for i in range(TERMS) for j in range(i + 1)]
+        triangle = [b[i] * b[j] for i in range(TIME_TERMS) for j in range(i + 1)]
         terms = np.stack([*b, *triangle], axis=1)
         each = self._hazards[:, None, :] * terms
         summed = np.cumsum(each * np.diff(line.edges), axis=2)
@@ -287,15 +287,15 @@ class FollowedUp:
             return out * at_risk
 
         events = entry(np.concatenate(list(line.terms), axis=1), stratum * line.K + cell)
-        residual = (events * D - followed(slice(TERMS))) * weight
+        residual = (events * D - followed(slice(TIME_TERMS))) * weight
         by_time = [residual[term] * mine for mine, term in strata]
 
         def information() -> tuple[Rows, ...]:
             root = np.sqrt(weight)
-            L = [part * root for part in _lower_root(followed(slice(TERMS, None)))]
+            L = [part * root for part in _lower_root(followed(slice(TIME_TERMS, None)))]
             of_time = np.ascontiguousarray(self.W[:, len(u) :])
             parts = []
-            for column in range(TERMS):
+            for column in range(TIME_TERMS):
                 of_terms: list[Any] = [
                     L[term * (term + 1) // 2 + column] * mine
                     if column <= term else np.zeros_like(root)

@@ -19,7 +19,7 @@ from dpmodels.core.release import Release, answered
 from dpmodels.core.rows import Rows, clip, length, stack, total, where
 from dpmodels.core.units import Scores, ScoresInBall
 from dpmodels.errors import choice
-from dpmodels.models.survival.hazard import TERMS, FollowedUp, Hazard, Timeline
+from dpmodels.models.survival.hazard import TIME_TERMS, FollowedUp, Hazard, Timeline
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
@@ -212,7 +212,7 @@ def plan_zph(
     p, S = len(params), len(line.rates)
     shift = np.linalg.solve(seen.W, -seen.affine[1][1:, 0])  # c
     theta = np.concatenate(
-        [[float(shift @ params)], np.linalg.solve(seen.W.T, params), np.zeros(TERMS * S - 1)]
+        [[float(shift @ params)], np.linalg.solve(seen.W.T, params), np.zeros(TIME_TERMS * S - 1)]
     )
     people = unit != "record"
     coordinates: Any = seen

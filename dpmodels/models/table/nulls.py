@@ -7,7 +7,6 @@ nearly one, its variance under the null is sampling plus noise, and the referenc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +17,15 @@ from dpmodels import messages
 from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array, brent
 from dpmodels.errors import RequestError
-from dpmodels.models.table.layout import program_of, table_method
+from dpmodels.models.table.layout import table_method
+from dpmodels.own.subsample import _REJECTIONS_STEP, Split, release
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure, Step
-from dpmodels.proof.prove import Of
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend, Option, register_method
-from dpmodels.sums.ask import Added, Ask, Query
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.sources.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -215,7 +212,6 @@ def correlation(Q: Array, s: float, n: float) -> tuple[float, float]:
 # of the most powerful private binomial test (Awan and Slavkovic 2018). ``theory.md``, 3.4.
 
 
-_REJECTIONS_STEP = "rejections"
 #: Noncentrality of the z test that plans take the public test to be.
 SHIFT = 5.0
 #: Fewest rows of a part, and most parts, by default.
@@ -286,15 +282,6 @@ def best_split(
     return best[1], best[2], best[0]
 
 
-@dataclass(frozen=True)
-class Split:
-    """Parts, level of each, and the public test."""
-
-    m: int
-    a0: float
-    test: Callable[[Any], Any]
-
-
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a test of tests: parts and level by the power of a z test. Reads no row."""
     test = request["test"]
@@ -331,69 +318,6 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         },
         detail=Split(m, a0, test),
     )  # fmt: skip
-
-
-def release(plan: Plan[Split], ask: Ask) -> Release:
-    """Release the noisy number of rejections.
-
-    **Privacy.** Unit: one row; replace-one, n public. Which rows make a part is drawn without
-    looking at them, so a row is in one part whatever it holds, and moves the count by at most 1. A
-    test that fails, or says nothing, rejects nothing.
-    """
-    split = plan.detail
-    over = _Parts(split, plan.design, ask)
-    rejected = Query(
-        Of("rejections", ()), over, lambda k: Added(np.array([k], dtype=object)), whole=True
-    )
-    noisy = ask(_REJECTIONS_STEP, rejected).values
-    dither = int(ask.coins(8).copy().view(np.uint64)[0]) * 2.0**-64 - 0.5
-    return Release({"rejections": noisy + dither}, plan.guarantee, plan.design)
-
-
-@dataclass(frozen=True, eq=False)
-class _Parts:
-    """The number of random parts on which the test rejects."""
-
-    split: Split
-    design: Design
-    ask: Ask
-
-    def total(self, rows: Rows, reading: Any) -> int:
-        """Return the number. Confidential."""
-        n, m = rows.n, self.split.m
-        table = _frame(rows, self.design)
-        keys = self.ask.coins(8 * n).copy().view(np.uint64)
-        part = np.empty(n, dtype=np.intp)
-        part[np.argsort(keys, kind="stable")] = np.arange(n) % m
-        rejected = 0
-        for k in range(m):
-            rows_of_part = table[part == k].reset_index(drop=True)
-            try:
-                p = float(self.split.test(rows_of_part))
-            except KeyboardInterrupt:
-                raise
-            except BaseException:  # whatever the test does with these rows is private
-                p = math.nan
-            rejected += p <= self.split.a0
-        return rejected
-
-
-def _frame(rows: Rows, design: Design) -> Any:
-    """Return the cells of all rows: numbers in their ranges, categories by their levels.
-
-    Read by the caller: the user's test takes a table, and is not sent to workers.
-    """
-    import pandas as pd
-
-    cells = np.concatenate([block.copy() for block in rows.blocks(design)], axis=1)
-    columns = {}
-    for source, values in zip(program_of(design).sources, cells, strict=True):
-        if source.levels is None:
-            columns[source.name] = values
-        else:
-            levels = np.array([*source.levels, None], dtype=object)
-            columns[source.name] = levels[values.astype(np.intp)]
-    return pd.DataFrame(columns)
 
 
 def estimate(plan: Plan[Split], release: Release) -> Estimate:

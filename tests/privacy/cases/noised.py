@@ -25,7 +25,7 @@ from dpmodels.audit.kit import (
 from dpmodels.formula.schema import Schema
 from dpmodels.models.noised.curves import _radial
 from dpmodels.models.noised.release import Settings, TablePlan, plan_table
-from dpmodels.models.noised.table import noised_rows
+from dpmodels.own.noised import noised_rows
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
 from dpmodels.sums.ask import Ask

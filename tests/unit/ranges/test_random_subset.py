@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from dpmodels.bought import random_subset
 from dpmodels.privacy.noise import make_noise
-from dpmodels.ranges import random_subset
 
 
 @pytest.mark.parametrize("n", [5, 8, 10**9])

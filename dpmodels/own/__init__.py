@@ -1,0 +1,1 @@
+"""Releases that have a proof of their own, beside which they stand."""
