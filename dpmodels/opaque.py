@@ -158,9 +158,9 @@ def complete(x: Rows) -> Rows:
     return Rows(np.isfinite(x.numbers).all(axis=0)[None])
 
 
-def kept(x: Rows, there: Rows, other: float = 0.0) -> Rows:
+def only_where(x: Rows, present: Rows, other: float = 0.0) -> Rows:
     """Return another number in the rows that are not ``there``, whatever they hold."""
-    mask = there.numbers
+    mask = present.numbers
     return x if mask.all() else Rows(np.where(mask, x.numbers, other))
 
 
@@ -184,8 +184,8 @@ def entry(table: Array, place: Any) -> Any:
     """
     if not isinstance(place, Rows):
         return entry(table, Rows(place)).numbers
-    whole = place.numbers.dtype.kind == "i"
-    at = place.numbers if whole else place_in(table, place)
+    as_integers = place.numbers.dtype.kind == "i"
+    at = place.numbers if as_integers else place_in(table, place)
     at = at if np.ndim(table) == 1 else at[0]
     return Rows(np.take(table, at, axis=-1, mode="clip"))
 
@@ -227,7 +227,7 @@ def of_code(table: Any, code: Rows) -> Rows:
 
 
 def whole_codes(code: Rows, most: int) -> npt.NDArray[np.intp]:
-    """Return codes as integers from -1 to ``most``; -1 where a code is no number."""
+    """Return codes as integers from -1 to ``most``; -1 where a code is not a number."""
     at = code.numbers
     if at.dtype.kind == "f":
         at = np.where(np.isnan(at), -1.0, at)
@@ -274,9 +274,9 @@ def of_user(func: Callable[..., Any], *parts: Rows) -> Rows:
     """
     cells = [part.numbers[0] for part in parts]
 
-    def row_value(own: list[Any]) -> float:
+    def row_value(cells_of_row: list[Any]) -> float:
         try:
-            return float(np.asarray(func(*own), dtype=float).reshape(-1)[0])
+            return float(np.asarray(func(*cells_of_row), dtype=float).reshape(-1)[0])
         except KeyboardInterrupt:
             raise
         except BaseException:  # the row is missing; nothing of the cell is kept

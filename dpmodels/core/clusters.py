@@ -349,9 +349,9 @@ class PeopleByCluster(ClusterPasses):
     ) -> tuple[Array, list[Array]]:
         """Return (cluster of each part, parts in each chain); a person has one part per cluster."""
         label, factor = self.placed(block.rows, places)
-        rows, own, out = Rows(block.rows[score_rows]), OwnRows(block.counts), []
+        rows, person, out = Rows(block.rows[score_rows]), OwnRows(block.counts), []
         for scorer in self.passes:
-            score = np.rint(scorer.formula(rows, own).numbers * (factor / GRAIN))
+            score = np.rint(scorer.formula(rows, person).numbers * (factor / GRAIN))
             parts, where, many = parts_of(score, label, block.counts)
             out.append(within(parts, many, self.clip, self.slack))
         return where, out

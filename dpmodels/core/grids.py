@@ -44,7 +44,7 @@ class GridCounts:
 
     design: Design
     formula: Callable[[Rows], Rows]  # Places on the grids
-    points: Mapping[int, int]  # Of each number: points of its grid
+    points: Mapping[int, int]  # Number -> points of its grid
     group: Mapping[int, int] = field(default_factory=dict)  # Row of the block -> number of codes
     # Steps of the unit of a person. 0: units are rows.
     unit: int = 0
@@ -52,7 +52,7 @@ class GridCounts:
     of_people = True
 
     @property
-    def whole(self) -> int:
+    def unit_steps(self) -> int:
         """Steps that a unit adds in all: 1, or those of a person or of a mass."""
         return self.unit or (1 if self.mass is None else int(STEPS))
 
@@ -118,13 +118,13 @@ class GridCounts:
         """
         levels = levels_for(self.points[number])
         sizes = tuple(WAYS**k + (k == 1) for k in range(1, levels + 1))  # the missing in the first
-        take = functools.partial(_tree, number=number, total=n * self.whole)
-        return Query(Tree(levels, sizes, people=self.whole > 1), self, take)
+        take = functools.partial(_tree, number=number, total=n * self.unit_steps)
+        return Query(Tree(levels, sizes, people=self.unit_steps > 1), self, take)
 
     def ranks(
         self, number: int, q: Fraction, offset: int | None = None
     ) -> tuple[Ranks, Callable[[Any], Any]]:
-        """Return what the prover reads of a choice by the rank of a quantile, and its penalties.
+        """Return the ranks that the prover reads for a choice by a quantile, and the penalties.
 
         ``offset``: the target is so many ranks away and may lie beyond the grid (:func:`outward`).
         """

@@ -19,7 +19,7 @@ from dpmodels.opaque import (
     column_at,
     complete,
     entry,
-    kept,
+    only_where,
     stack,
     total,
     used_up,
@@ -32,8 +32,19 @@ if TYPE_CHECKING:
     from dpmodels.formula.program import Grid
 
 __all__ = [
-    "CellRows", "Rows", "clip", "column_at", "complete", "entry", "kept", "length", "linear",
-    "stack", "total", "used_up", "where",
+    "CellRows",
+    "Rows",
+    "clip",
+    "column_at",
+    "complete",
+    "entry",
+    "length",
+    "linear",
+    "only_where",
+    "stack",
+    "total",
+    "used_up",
+    "where",
 ]  # fmt: skip
 
 #: A public affine map: matrix (k, q), shift (k, 1) or None, and (r, p) if its first r rows are

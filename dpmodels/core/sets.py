@@ -193,12 +193,12 @@ class Bins(Integers):
         (d, size), mass = self.shape, None
         counts = np.empty((d, size), dtype=np.int64)
         for i, c in enumerate(code.numbers):
-            there = c >= 0
+            present = c >= 0
             if starts is not None:  # floor(2^20/rows) of a row, in steps of 2^-20
-                many = np.add.reduceat(there.astype(np.float64), starts)
+                many = np.add.reduceat(present.astype(np.float64), starts)
                 share = np.floor(STEPS / np.maximum(many, 1.0))
-                mass = np.repeat(share, np.diff(starts, append=len(c)))[there]
-            at = np.minimum(c[there], size - 1).astype(np.int64)
+                mass = np.repeat(share, np.diff(starts, append=len(c)))[present]
+            at = np.minimum(c[present], size - 1).astype(np.int64)
             counts[i] = np.bincount(at, weights=mass, minlength=size)
         sums.add(counts)
 
@@ -313,10 +313,10 @@ class Reading:
             for block in short(blocks):
                 if self.into[0].of_units:  # formulas see the rows of whole units
                     block = units_of(block)
-                    z, own = Rows(block.rows), OwnRows(block.counts)
+                    z, person = Rows(block.rows), OwnRows(block.counts)
                     chosen = slice(None) if coins is None else coins.choose(len(block.counts))
                     for formula, into, sums in zip(self.formulas, self.into, adding, strict=True):
-                        into.add(sums, chosen, own, formula(z, own))
+                        into.add(sums, chosen, person, formula(z, person))
                     continue
                 starts = getattr(block, "starts", None)
                 if starts is not None:  # whole people, each with its rows

@@ -37,7 +37,7 @@ class Tally(Integers):
 
 
 class OneOf(Tally):
-    """One cell of a row, or none where its code is no number from 0."""
+    """One cell of a row, or none where its code is not a number from 0."""
 
     def __init__(self, cells: int) -> None:
         self.shape, self.statistic = (cells,), Sum(OneHot(cells))
@@ -56,9 +56,9 @@ class MarksOfComplete(Tally):
 
     def add(self, sums: Any, chosen: Any, marks: Rows, complete: Rows) -> None:
         """Count the marks (not 0) of rows that are complete."""
-        there = complete.numbers[0] == 1.0
-        sums[:-1] += ((marks.numbers != 0) & there).sum(axis=1)
-        sums[-1] += int(there.sum())
+        present = complete.numbers[0] == 1.0
+        sums[:-1] += ((marks.numbers != 0) & present).sum(axis=1)
+        sums[-1] += int(present.sum())
 
 
 class Losses(Tally):
@@ -85,13 +85,13 @@ class ByBin(Tally):
     def add(self, sums: Any, chosen: Any, code: Rows, t: Rows) -> None:
         """Add t to the bin of each row that has one."""
         bins = self.shape[0] // 2
-        at, there = places(code, bins)
-        numbers = end_of_numbers(t.numbers[0][there])
+        at, present = places(code, bins)
+        numbers = end_of_numbers(t.numbers[0][present])
         sums[:bins] += np.bincount(at, minlength=bins) * int(STEPS)
         sums[bins:] += np.bincount(at, weights=numbers, minlength=bins).astype(np.int64)
 
 
 def places(code: Rows, cells: int) -> tuple[Any, Array]:
     """Return the cells of rows that have one, and which these rows are."""
-    there = code.numbers[0] >= 0.0
-    return np.minimum(code.numbers[0][there], cells - 1).astype(np.intp), there
+    present = code.numbers[0] >= 0.0
+    return np.minimum(code.numbers[0][present], cells - 1).astype(np.intp), present

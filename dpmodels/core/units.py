@@ -57,7 +57,7 @@ OCTAVE_ZERO = 64
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What a formula returns for the rows of whole units."""
+    """Result of a formula for the rows of whole units."""
 
     score: Rows  # (r, m): rows whose sum over a unit is its score
     # Makes the rows v (r, m), one or more for each row: ``sum v v'`` over a unit is its
@@ -110,9 +110,9 @@ class Lengths(OfUnits):
 
     shape, statistic = (OCTAVES,), Sum(OneHot(OCTAVES))
 
-    def add(self, sums: Any, chosen: Any, own: OwnRows, result: Scores) -> None:
+    def add(self, sums: Any, chosen: Any, person: OwnRows, result: Scores) -> None:
         """Count the lengths."""
-        size = summed_scores(result.score.numbers, own.counts)[1] * GRAIN
+        size = summed_scores(result.score.numbers, person.counts)[1] * GRAIN
         sums.add(octaves(size * size))
 
 
@@ -123,9 +123,9 @@ class Squares(OfUnits):
         self.shape = r, OCTAVES
         self.statistic = Stack((Sum(OneHot(OCTAVES)),) * r, (1.0,) * r)
 
-    def add(self, sums: Any, chosen: Any, own: OwnRows, result: Scores) -> None:
+    def add(self, sums: Any, chosen: Any, person: OwnRows, result: Scores) -> None:
         """Count the sums of squares."""
-        v, counts = rows_of(result, own)
+        v, counts = rows_of(result, person)
         sums.add(np.array([octaves(x) for x in own_sum(v[: self.shape[0]] ** 2, counts)]))
 
 
@@ -135,15 +135,15 @@ class ScoresInBall(OfUnits):
     def __init__(self, d: int, radius: float) -> None:
         self.shape, self.unit, self.statistic = (d,), radius, Sum(Ball(d))
 
-    def add(self, sums: Any, chosen: Any, own: OwnRows, result: Scores) -> None:
+    def add(self, sums: Any, chosen: Any, person: OwnRows, result: Scores) -> None:
         """Add the scores of units, none longer than the radius in exact integers."""
-        scores, size, _ = summed_scores(result.score.numbers, own.counts)
+        scores, size, _ = summed_scores(result.score.numbers, person.counts)
         clip = self.unit / GRAIN
         sums.add(integers_of(end_along(scores, size, clip, np.minimum(size, clip)).sum(axis=1)))
 
 
 class PairAverages(OfUnits):
-    """Three averages of a unit's residuals e: of the products of pairs, of 1, and of squares.
+    """Averages of a unit's residuals e: products of pairs, 1 and squares, three numbers.
 
     They are 0 where fewer than two rows are there. The mean product of the pairs of T numbers is
     ``((sum e)^2 - sum e^2) / (T (T - 1))``. A formula returns e in [-1, 1], and which rows are
@@ -152,15 +152,15 @@ class PairAverages(OfUnits):
 
     shape, statistic = (3,), Sum(PairMeans())
 
-    def add(self, sums: Any, chosen: Any, own: OwnRows, result: tuple[Rows, Rows]) -> None:
+    def add(self, sums: Any, chosen: Any, person: OwnRows, result: tuple[Rows, Rows]) -> None:
         """Add the averages of units."""
-        sums.add(self.averages(own, result).sum(axis=1).astype(np.int64))
+        sums.add(self.averages(person, result).sum(axis=1).astype(np.int64))
 
-    def averages(self, own: OwnRows, result: tuple[Rows, Rows]) -> Array:
+    def averages(self, person: OwnRows, result: tuple[Rows, Rows]) -> Array:
         """Return the averages of units, (3, k): integers of 2^-20."""
-        residual, there = (x.numbers[0] for x in result)
-        e, counts = end_of_numbers(residual) / STEPS, own.counts
-        T, total, square = (own_sum(x, counts) for x in (there, e, e * e))
+        residual, present = (x.numbers[0] for x in result)
+        e, counts = end_of_numbers(residual) / STEPS, person.counts
+        T, total, square = (own_sum(x, counts) for x in (present, e, e * e))
         several = T > 1.5
         many = np.where(several, T, 2.0)
         pairs = (total * total - square) / (many * (many - 1.0))
@@ -178,12 +178,12 @@ def pair_means(x: Array, several: Mask, q: Array) -> Array:
     return np.array([np.clip(x, -q, q), STEPS * several, q])
 
 
-def rows_of(result: Scores, own: OwnRows) -> tuple[Array, Index]:
+def rows_of(result: Scores, person: OwnRows) -> tuple[Array, Index]:
     """Return the rows v (r, l) of the information, and how many of them each unit has."""
     parts = [part.numbers for part in result.information()]
     if len(parts) == 1:
-        return parts[0], own.counts
-    return np.stack(parts, axis=2).reshape(len(parts[0]), -1), own.counts * len(parts)
+        return parts[0], person.counts
+    return np.stack(parts, axis=2).reshape(len(parts[0]), -1), person.counts * len(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,25 +201,25 @@ class UnitPass(Parallel):
     cells: ClassVar[str] = ""
     of_units: ClassVar[bool] = True
 
-    def add(self, sums: Any, chosen: Any, own: OwnRows, result: Scores) -> None:  # type: ignore[override]
+    def add(self, sums: Any, chosen: Any, person: OwnRows, result: Scores) -> None:  # type: ignore[override]
         """Add units; ``chosen`` are those of the meat and of the ordinary information."""
         plan = self.plan
-        scores, size, of_rows = summed_scores(result.score.numbers, own.counts)
+        scores, size, of_rows = summed_scores(result.score.numbers, person.counts)
         scores = _filled(scores, self.r)
         sums.score[0] += self.scores_in_ball(scores, size).astype(object)
         if plan.mu_scale:
             square = (of_rows * GRAIN) ** 2 / plan.scale_cut
             if result.shares is not None:  # a row's squared score, by its share
                 square = square / result.shares.numbers[0]
-            part = own_sum(end_of_numbers(square, low=0.0), own.counts)
+            part = own_sum(end_of_numbers(square, low=0.0), person.counts)
             sums.scale += int(np.minimum(part, STEPS).sum())
         if plan.meat:
             sums.matrices["meat"].add(scaled(scores[:, chosen], size[chosen], plan.meat / GRAIN))
         unclipped = size <= plan.clip / GRAIN
         if result.whole is not None:
-            starts = np.cumsum(own.counts) - own.counts
+            starts = np.cumsum(person.counts) - person.counts
             unclipped &= result.whole.numbers[0][starts]
-        self._add_information(sums.matrices, rows_of(result, own), chosen, unclipped)
+        self._add_information(sums.matrices, rows_of(result, person), chosen, unclipped)
 
     def scores_in_ball(self, scores: Array, size: Array) -> npt.NDArray[np.int64]:
         """Return the sum of scores, none longer than C in exact integers."""

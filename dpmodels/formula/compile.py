@@ -47,7 +47,7 @@ from dpmodels.formula.words import (
     word,
     written_name,
 )
-from dpmodels.opaque import Rows, clip, entry, kept, of_code, put_at, stack
+from dpmodels.opaque import Rows, clip, entry, of_code, only_where, put_at, stack
 from dpmodels.variables import Date, Levels, Text
 
 
@@ -655,7 +655,7 @@ def _cardinal(knots: Array, t: Array) -> Array:
 def bspline(x: Rows, t: Array, degree: int) -> Rows:
     """Return the B-spline basis on padded knots ``t`` at x, clipped to the range."""
     count = len(t) - degree - 1
-    there, x = x == x, clip(x, t[0], t[-1])
+    present, x = x == x, clip(x, t[0], t[-1])
     # span: t[j] <= x < t[j + 1]; the last span is closed on the right
     inner = t[degree + 1 : count]
     # place of the span in a table over spans
@@ -681,7 +681,7 @@ def bspline(x: Rows, t: Array, degree: int) -> Rows:
                 nxt.append(far * share)
             nxt.append(near * share)
         local = nxt
-    return kept(put_at(at, local, count), there, np.nan)
+    return only_where(put_at(at, local, count), present, np.nan)
 
 
 # -- polynomials ---------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from dpmodels import families, messages
 from dpmodels.after.inference import LEAST_SHOWN, of_classes
 from dpmodels.arrays import Array
 from dpmodels.core.own import OwnRows
-from dpmodels.core.rows import Rows, clip, complete, kept, linear, stack, total, where
+from dpmodels.core.rows import Rows, clip, complete, linear, only_where, stack, total, where
 from dpmodels.core.units import Scores, UnitFormula
 from dpmodels.errors import RequestError, choice
 from dpmodels.families import Link
@@ -127,8 +127,8 @@ class Multinomial:
         eta = [none, *(predictor(part, u) for part in theta.reshape(self.K - 1, r))]
         most = functools.reduce(np.maximum, eta)
         power = [np.exp(np.maximum(x - most, -2.0 * _MOST_PREDICTOR)) for x in eta]
-        whole = total(stack(*power))
-        p = [x / whole for x in power]
+        sum_of_powers = total(stack(*power))
+        p = [x / sum_of_powers for x in power]
         grad = [
             stack(*(p[k] * (float(k == j) - p[j]) * u for j in range(1, self.K)))
             for k in range(self.K)
@@ -213,12 +213,12 @@ class _Scores:
     theta: Array
     W: Array
 
-    def __call__(self, rows: Rows, own: OwnRows) -> Scores:
+    def __call__(self, rows: Rows, person: OwnRows) -> Scores:
         """Return the score of each row, and K rows v of its information."""
         classes, y = self.model.classes, rows[-1]
         u = in_u(self.model.coordinates, rows)
-        known = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y)) & complete(u)
-        u, y = kept(u, known), kept(y, known)
+        valid = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y)) & complete(u)
+        u, y = only_where(u, valid), only_where(y, valid)
         p, grad = classes.gradients(self.theta, u)
         p = [where(x > LEAST_PROBABILITY, x, LEAST_PROBABILITY) for x in p]
         score = grad[0] / p[0]
@@ -226,10 +226,10 @@ class _Scores:
             score = where(y == k, grad[k] / p[k], score)
 
         def information() -> tuple[Rows, ...]:
-            parts = (kept(g / np.sqrt(x), known) for g, x in zip(grad, p, strict=True))
+            parts = (only_where(g / np.sqrt(x), valid) for g, x in zip(grad, p, strict=True))
             return tuple(linear(self.W, part) for part in parts)
 
-        return Scores(linear(self.W, kept(score, known)), information)
+        return Scores(linear(self.W, only_where(score, valid)), information)
 
 
 # -- Backends of ``dp_polr`` and ``dp_multinom``: passes over units of a likelihood of classes.

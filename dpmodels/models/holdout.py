@@ -60,9 +60,9 @@ class ClassCounts:
 
     def formula(self, z: Rows) -> Rows:
         """Return the cell of a row."""
-        seen, y, there = self.predictor.both(z)
+        seen, y, complete_row = self.predictor.both(z)
         place = np.searchsorted(self.edges, seen, "right")
-        return where(there, place + (len(self.edges) + 1) * (y > 0.5), np.nan)
+        return where(complete_row, place + (len(self.edges) + 1) * (y > 0.5), np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,13 +77,13 @@ class LossSums:
 
     def formula(self, z: Rows) -> Rows:
         """Return t."""
-        seen, y, there = self.predictor.both(z)
+        seen, y, complete_row = self.predictor.both(z)
         if self.loss == "log":
             p = where(y > 0.5, seen, 1.0 - seen)
             loss = -np.log(clip(p, math.exp(-self.clip), 1.0))
         else:
             loss = (y - seen) ** 2
-        return where(there, loss / self.clip, np.nan)
+        return where(complete_row, loss / self.clip, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +121,8 @@ class BinnedResiduals:
 
     def formula(self, z: Rows) -> tuple[Rows, Rows]:
         """Return the bin of a row, and t."""
-        seen, y, there = self.predictor.both(z)
-        place = where(there, np.searchsorted(self.edges, seen, "right"), np.nan)
+        seen, y, complete_row = self.predictor.both(z)
+        place = where(complete_row, np.searchsorted(self.edges, seen, "right"), np.nan)
         return place, (y - seen) / self.clip
 
 
@@ -167,8 +167,8 @@ def release(plan: HoldoutPlan, ask: Ask) -> tuple[Array, ...]:
     **Privacy.** Unit: one row; replace-one, n public. Sensitivities: ``holdout.md``, exact in
     integers.
     """
-    asked = zip(plan.guarantee.steps, plan.sums, strict=True)
-    releases = (Release(step.name, part.into, part.formula, plan.design) for step, part in asked)
+    pairs = zip(plan.guarantee.steps, plan.sums, strict=True)
+    releases = (Release(step.name, part.into, part.formula, plan.design) for step, part in pairs)
     return tuple(noisy.values for noisy in answered(tuple(releases), ask))
 
 

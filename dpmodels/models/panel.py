@@ -18,7 +18,7 @@ from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.core.own import OwnRows
 from dpmodels.core.release import Release, answered
-from dpmodels.core.rows import Rows, complete, kept, linear, stack, total, where
+from dpmodels.core.rows import Rows, complete, linear, only_where, stack, total, where
 from dpmodels.core.units import PairAverages, Scores, UnitFormula
 from dpmodels.errors import RequestError
 from dpmodels.planning import RESIDUAL, SPREAD, Later, Plan, planning_rows
@@ -142,38 +142,38 @@ class _Shares:
     W: Array
     squares: Array | None = None
 
-    def __call__(self, rows: Rows, own: OwnRows) -> Scores:
+    def __call__(self, rows: Rows, person: OwnRows) -> Scores:
         """Return the scores and the information of whole people."""
         y, u = rows[-1], in_u(self.model.coordinates, rows)
         usable = complete(u) & (y >= 0.0)
-        u = kept(u, usable)
+        u = only_where(u, usable)
         eta = predictor(self.theta, u)
-        most = own.largest(where(usable, eta, -np.inf))  # of the person
+        most = person.largest(where(usable, eta, -np.inf))  # of the person
         power = where(usable, np.exp(np.maximum(eta - most, -_MOST_DIFFERENCE)), 0.0)
-        whole = own.sum(power)
-        p: Any = power / np.maximum(whole, LEAST_SUM)
+        total_power = person.sum(power)
+        p: Any = power / np.maximum(total_power, LEAST_SUM)
         count = where(usable, y / self.model.unit, 0.0)
-        n = own.sum(count)
+        n = person.sum(count)
         w: Any = linear(self.W, u)
         weight: Any = 1.0
         if self.squares is not None:
-            weight = self._weights(u, p, usable, own)
+            weight = self._weights(u, p, usable, person)
 
         def information() -> tuple[Rows, ...]:
-            return ((w - own.sum(w * p)) * np.sqrt(weight * n * p),)
+            return ((w - person.sum(w * p)) * np.sqrt(weight * n * p),)
 
         return Scores(w * (weight * (count - n * p)), information)
 
-    def _weights(self, u: Rows, p: Rows, usable: Rows, own: OwnRows) -> Rows:
+    def _weights(self, u: Rows, p: Rows, usable: Rows, person: OwnRows) -> Rows:
         """Return ``min(1, sqrt(r / s))`` of people, s the square that x lets expect of a score.
 
         ``s = T m sum_t p_t |x_t - xbar|^2`` with T rows of m events each, every coordinate over its
         released scale.
         """
         assert self.squares is not None
-        mean = own.sum(u * p)
-        spread = total(own.sum(p * (u - mean) ** 2) / self.squares)
-        s = own.sum(usable * 1.0) * self.model.mean * spread
+        mean = person.sum(u * p)
+        spread = total(person.sum(p * (u - mean) ** 2) / self.squares)
+        s = person.sum(usable * 1.0) * self.model.mean * spread
         return np.sqrt(FULL * len(u) / np.maximum(s, FULL * len(u)))
 
 
@@ -301,7 +301,7 @@ class _Residuals:
     W: Array
     sd: float
 
-    def looked_at(self, rows: Rows, own: OwnRows) -> tuple[Any, Any, Any, Rows]:
+    def looked_at(self, rows: Rows, person: OwnRows) -> tuple[Any, Any, Any, Rows]:
         """Return (z, its means, residuals, 1 for complete rows) before anything is subtracted.
 
         z: the coordinates u; with Mundlak own means of u, and what u differs from them by. A row
@@ -310,31 +310,31 @@ class _Residuals:
         model, unit = self.model, self.model.coordinates.unit
         u: Any = in_u(self.model.coordinates, rows)
         y = rows[-1] * unit.scale[-1] + unit.shift[-1]
-        there = complete(u) & np.isfinite(y)
-        present = there * 1.0
-        u, y = kept(u, there), kept(y, there)
-        means = own.mean(u, present) * present
+        complete_row = complete(u) & np.isfinite(y)
+        present = complete_row * 1.0
+        u, y = only_where(u, complete_row), only_where(y, complete_row)
+        means = person.mean(u, present) * present
         z, z_means = u, means
         if model.mundlak:
             inside = (u - means)[1:]
             z, z_means = stack(means, inside), stack(means, np.zeros_like(inside))
         return z, z_means, (y - predictor(self.theta, z)) / self.sd, present
 
-    def __call__(self, rows: Rows, own: OwnRows) -> Scores:
+    def __call__(self, rows: Rows, person: OwnRows) -> Scores:
         """Return the scores and the information of whole people."""
-        z, z_means, residual, present = self.looked_at(rows, own)
+        z, z_means, residual, present = self.looked_at(rows, person)
         share = self.model.share
         if share > 0.0:
-            T = own.sum(present)
+            T = person.sum(present)
             part = 1.0 - np.sqrt((1.0 - share) / (1.0 - share + T * share))
             z = z - part * z_means
-            residual = residual - part * own.mean(residual, present)
+            residual = residual - part * person.mean(residual, present)
         w: Any = linear(self.W, z * present)
         return Scores(w * (residual * present), lambda: (w,))
 
-    def clipped(self, rows: Rows, own: OwnRows, clip: float) -> tuple[Rows, Rows]:
+    def clipped(self, rows: Rows, person: OwnRows, clip: float) -> tuple[Rows, Rows]:
         """Return residuals over ``clip``, and 1 for rows that are there: for their averages."""
-        _, _, residual, present = self.looked_at(rows, own)
+        _, _, residual, present = self.looked_at(rows, person)
         return residual / clip, present
 
 

@@ -1,1 +1,1 @@
-"""Releases that have a proof of their own, beside which they stand."""
+"""Releases that have a proof of their own: the note of each stands in its first line."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.core.own import OwnRows
-from dpmodels.core.rows import Rows, kept, length, linear
+from dpmodels.core.rows import Rows, length, linear, only_where
 from dpmodels.core.sets import Formula
 from dpmodels.core.units import Scores, UnitFormula
 from dpmodels.scoring import rules
@@ -124,21 +124,21 @@ class RegressionRows:
         """Formula of a row: (w, psi, omega)."""
         return row_of(self.centre, 1.0, rotated=False)[0]
 
-    def __call__(self, rows: Rows, own: OwnRows) -> Scores:
+    def __call__(self, rows: Rows, person: OwnRows) -> Scores:
         """Return the scores and the information of whole units."""
         w, psi, omega = self._formula(rows)
-        there = (length(w) <= VAST) & (np.abs(psi) <= VAST)
+        complete_row = (length(w) <= VAST) & (np.abs(psi) <= VAST)
         if omega is not None:
-            there = there & (np.abs(omega) <= VAST)
-        w, psi = kept(w, there), kept(psi, there)
-        present = there * 1.0 if self.demean or self.equal else there
+            complete_row = complete_row & (np.abs(omega) <= VAST)
+        w, psi = only_where(w, complete_row), only_where(psi, complete_row)
+        present = complete_row * 1.0 if self.demean or self.equal else complete_row
         if self.demean:
-            w, psi = ((x - own.mean(x, present)) * present for x in (w, psi))
-        weight = None if omega is None else kept(omega, there)
+            w, psi = ((x - person.mean(x, present)) * present for x in (w, psi))
+        weight = None if omega is None else only_where(omega, complete_row)
         score: Any = w * psi
         part: Any = None
         if self.equal:
-            part = 1.0 / np.maximum(own.sum(present), 1.0)
+            part = 1.0 / np.maximum(person.sum(present), 1.0)
             weight, score = part if weight is None else part * weight, score * part
 
         def information() -> tuple[Rows, ...]:

@@ -506,9 +506,9 @@ class UnitEngine(ScoringEngine):
         return tuple(passes), tuple(turns)
 
 
-def turned(rows: Rows, own: OwnRows, scores: UnitFormula, turn: Array) -> Rows:
+def turned(rows: Rows, person: OwnRows, scores: UnitFormula, turn: Array) -> Rows:
     """Return scores of rows of people, turned so that those of people have length sqrt r."""
-    return linear(turn, scores(rows, own).score)
+    return linear(turn, scores(rows, person).score)
 
 
 UNITS = UnitEngine()

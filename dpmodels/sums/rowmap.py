@@ -291,7 +291,7 @@ class ScoreMap:
     rows: RowMap  # Row map of the last stage, with its weight of long rows
     d: Array  # (p,): released coefficients of that stage
     matrix: Array  # (p, p): released whitening of the scores
-    radius: float  # Of the ball of scores
+    radius: float  # Radius of the ball of scores
     # Whether rows that the stage scaled onto its ball are summed apart from the others: their score
     # is in the coordinates p to 2p, and the others' in 0 to p, with zeros in the other half.
     apart: bool = False

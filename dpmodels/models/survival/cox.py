@@ -19,7 +19,7 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.core.release import answered
-from dpmodels.core.rows import Rows, kept, where
+from dpmodels.core.rows import Rows, only_where, where
 from dpmodels.errors import RequestError
 from dpmodels.families import EVENTS_OF_SURVIVAL
 from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, events_sd, opened
@@ -264,7 +264,7 @@ class Risk:
     def __call__(self, z: Rows) -> Rows:
         """Return the decile of each row, NaN if it is not known."""
         eta = predictor(self.theta, in_u(self.coordinates, z))
-        tenth = np.searchsorted(self.cuts, kept(eta, np.isfinite(eta)), "right")
+        tenth = np.searchsorted(self.cuts, only_where(eta, np.isfinite(eta)), "right")
         return where(np.isfinite(eta), tenth, np.nan)
 
 

@@ -26,8 +26,8 @@ from dpmodels.core.rows import (
     column_at,
     complete,
     entry,
-    kept,
     linear,
+    only_where,
     stack,
     total,
     used_up,
@@ -193,7 +193,7 @@ class FollowedUp:
             np.ascontiguousarray(each.transpose(1, 0, 2).reshape(each.shape[1], -1)),
         )
 
-    def __call__(self, rows: Rows, own: OwnRows) -> Scores:
+    def __call__(self, rows: Rows, person: OwnRows) -> Scores:
         """Return the score of each row, and its information as a sum of 3 products ``v v'``."""
         model, line = self.model, self.model.timeline
         places, late = model.where, model.where.start is not None
@@ -201,29 +201,29 @@ class FollowedUp:
         low, high = float(line.edges[0]), float(line.edges[-1])
         T: Any = rows[places.time]
         start: Any = np.full_like(T, low) if places.start is None else rows[places.start]
-        # What decides the order of a person's rows with the same times: rows that agree in all of
-        # it are the same row twice.
+        # The order of a person's rows with the same times. Rows that agree in all of it are the
+        # same row twice.
         strata = () if places.strata is None else (rows[places.strata],)
         order = (T, rows[places.event], *strata, u)
         # an event at the beginning counts
         counted = complete(u) & (start < high) & ((start < T) if late else (start <= T))
         if model.people and late:
-            counted = counted & own.separate(start, T, counted, *order)
-        u = kept(u, counted)
+            counted = counted & person.separate(start, T, counted, *order)
+        u = only_where(u, counted)
         T, start = where(counted, T, low), where(counted, start, low)
         D = where(counted & (high >= T), rows[places.event], 0.0)
         T, start = clip(T, low, high), clip(start, low, high)
-        stratum = kept(T if places.strata is None else rows[places.strata], counted)
+        stratum = only_where(T if places.strata is None else rows[places.strata], counted)
         stratum = (stratum * (places.strata is not None)).astype(np.intp)
         eta = predictor(self.theta[: len(u)], u)
         risk = where(counted, np.exp(clip(eta, -_MOST_PREDICTOR, _MOST_PREDICTOR)), 0.0)
         T = where(D == 1.0, self._event_time(risk, stratum, start, T), T)
         weight: Any = np.ones_like(T)
-        whole = None
+        whole_units = None
         if math.isfinite(self.clip):
-            weight, T, D, cut = self._stopped(own, order, u, risk, stratum, start, T, D, counted)
-            whole = ~own.any(cut)
-        return replace(self._summed(u, risk, weight, stratum, start, T, D), whole=whole)
+            weight, T, D, cut = self._stopped(person, order, u, risk, stratum, start, T, D, counted)
+            whole_units = ~person.any(cut)
+        return replace(self._summed(u, risk, weight, stratum, start, T, D), whole=whole_units)
 
     def _cell(self, T: Rows) -> Rows:
         """Return the index of the cell (a, b] that contains each time, 0 for the first edge."""
@@ -310,7 +310,7 @@ class FollowedUp:
         return Scores(linear(self.W, stack(u * residual[0], *by_time)), information)
 
     def _stopped(
-        self, own: OwnRows, order: tuple[Rows, ...], u: Rows, risk: Rows, stratum: Rows,
+        self, person: OwnRows, order: tuple[Rows, ...], u: Rows, risk: Rows, stratum: Rows,
         start: Rows, T: Rows, D: Rows, counted: Rows,
     ) -> tuple[Rows, Rows, Rows, Rows]:  # fmt: skip
         """Return (weights, T, D, cut) of rows whose follow-up is stopped at expected length C.
@@ -340,7 +340,7 @@ class FollowedUp:
         steps = where(at_risk_in, np.ceil(np.minimum(mass * (1.0 / _GRAIN), 2.0**40)), 0.0)
         used = total(steps)
         # the first cell that is not used; K: all are, as of most
-        last, part = used_up(steps, own.before(used, start, used, *order), C / _GRAIN)
+        last, part = used_up(steps, person.before(used, start, used, *order), C / _GRAIN)
         stop = np.maximum(entry(line.edges, last), start)
         D = where(stop >= T, D, 0.0)
         return weight, np.minimum(T, stop), D, weight * part < KEPT

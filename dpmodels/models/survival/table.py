@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.core.followup import FollowUp
 from dpmodels.core.release import Release
-from dpmodels.core.rows import Rows, entry, kept, stack, where
+from dpmodels.core.rows import Rows, entry, only_where, stack, where
 from dpmodels.errors import RequestError, shown
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Layout:
     levels: int = field(init=False)
     widths: tuple[int, ...] = field(init=False)
     sizes: tuple[int, ...] = field(init=False)
-    nodes: tuple[int, ...] = field(init=False)  # Of a run of intervals, by level: none is padding
+    nodes: tuple[int, ...] = field(init=False)  # Nodes of a run of intervals, by level
 
     def __post_init__(self) -> None:
         K, G = len(self.edges) - 1, len(self.groups) * len(self.stratas)
@@ -278,7 +278,7 @@ def _whole_breaks(low: float, high: float) -> tuple[float, ...]:
 def spells(
     z: Rows, places: Survival, layout: Layout, group_of: Callable[[Rows], Rows] | None = None
 ) -> tuple[Rows, Rows, Rows, Rows]:
-    """Return what :class:`dpmodels.core.followup.FollowUp` adds of the episode of a row.
+    """Return the parts of a row's episode for :class:`dpmodels.core.followup.FollowUp`.
 
     Which rows count: an episode that begins after the last break, or whose end is not a time, does
     not. The cells in which follow-up begins and ends. And start, time, event and group. ``places``:
@@ -292,8 +292,8 @@ def spells(
     for code, labels in zip(codes, (layout.stratas, layout.groups), strict=True):
         at = group * 0.0 if code is None else code
         counted = counted & (at < len(labels))
-        group = group * len(labels) + kept(at, at < len(labels))
-    event = kept(event, counted)
+        group = group * len(labels) + only_where(at, at < len(labels))
+    event = only_where(event, counted)
     end = layout.last_run(where(counted, time, layout.edges[0]), event)
     runs = layout.kinds * layout.K
     ends = where(end < 0, layout.G * runs + group, group * runs + end)

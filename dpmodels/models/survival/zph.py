@@ -246,8 +246,8 @@ def release(plan: ZphPlan, ask: Ask) -> Array:
 
     **Privacy.** The mu of the one step, for one unit: a vector in a ball (``theory.md``, 10).
     """
-    asked = Release(SCORES_STEP, plan.into, plan.local, plan.design)
-    return np.asarray(answered(asked, ask).values)
+    check = Release(SCORES_STEP, plan.into, plan.local, plan.design)
+    return np.asarray(answered(check, ask).values)
 
 
 # -- What the check says. Sees no row.

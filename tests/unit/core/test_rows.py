@@ -16,9 +16,9 @@ from dpmodels.core.rows import (
     column_at,
     complete,
     entry,
-    kept,
     length,
     linear,
+    only_where,
     stack,
     total,
     used_up,
@@ -114,7 +114,7 @@ def test_a_formula_of_a_block_is_that_of_its_rows(form):
         columns = stack(a, b, t) ** 2
         last, part = used_up(columns, clip(b, 0.0, 1.0), 2.0)
         return stack(t, mantissa, exponent, ~(a == b) & (a < 1.0), np.zeros_like(a), -b, b**2,
-                     np.searchsorted((-0.5, 0.5), a, "right"), kept(t, a > b), total(columns), last,
+                     np.searchsorted((-0.5, 0.5), a, "right"), only_where(t, a > b), total(columns), last,
                      part, column_at(columns, b), b % 0.7, label(b, 0.0), of_code([3.0, 4.0], a),
                      put_at(clip(np.floor(b), 0.0, 2.0), [a, b], 4))  # fmt: skip
 
@@ -167,9 +167,9 @@ def of_units(z, own):
     """Every operation within a unit."""
     a, b = z[0], z[-1]
     there = (b == b) * 1.0
-    whole = np.floor(np.abs(kept(b, b == b)) * 9.0)
+    whole = np.floor(np.abs(only_where(b, b == b)) * 9.0)
     return stack(
-        own.sum(a), own.mean(kept(b, b == b), there), own.largest(b), own.any(b > 1.0),
+        own.sum(a), own.mean(only_where(b, b == b), there), own.largest(b), own.any(b > 1.0),
         own.before(whole, a, b), own.separate(a, a + 0.4, b == b, b),
     )  # fmt: skip
 
