@@ -1463,7 +1463,7 @@ MUTANTS = (*MUTANTS, *RAW, *EFFECTS)
 #: Sets of units, clusters, follow-up, grids and tallies, and words of a formula.
 MUTANTS = (
     *MUTANTS,
-    Mutant("dpmodels/core/tallies.py", "numbers = end_of_numbers(t.numbers[0][there])", "numbers = np.trunc(t.numbers[0][there] * STEPS)", ("tests/privacy/test_queries.py", "-k", "held_out")),
+    Mutant("dpmodels/core/tallies.py", "numbers = end_of_numbers(t.numbers[0][present])", "numbers = np.trunc(t.numbers[0][present] * STEPS)", ("tests/privacy/test_queries.py", "-k", "held_out")),
     Mutant("dpmodels/sums/rowmap.py", "trace = np.add.reduceat(np.ceil(part, out=part), block.starts)", "trace = np.maximum.reduceat(part, block.starts)", ("tests/privacy/test_people.py",)),
     Mutant("dpmodels/core/units.py", "return integers_of(end_along(scores, size, clip, np.minimum(size, clip))", "return integers_of(2.0 * end_along(scores, size, clip, np.minimum(size, clip))", ("tests/privacy/test_people.py",)),
     Mutant("dpmodels/core/units.py", "sums.scale += int(np.minimum(part, STEPS).sum())", "sums.scale += int(part.sum())", ("tests/unit/scoring/test_expansion.py", "tests/unit/scoring/test_unit_engine.py")),
@@ -1507,7 +1507,7 @@ MUTANTS = (
     Mutant("dpmodels/models/panel.py", "usable = complete(u) & (y >= 0.0)", "usable = complete(u)", ("tests/unit/models/test_expansions_alone.py",)),
     Mutant("dpmodels/models/survival/hazard.py", "D = where(stop >= T, D, 0.0)", "pass", ("tests/unit/models/survival/test_follow_up.py",)),
     Mutant("dpmodels/models/survival/hazard.py", "D = where(counted & (high >= T), rows[places.event], 0.0)", "D = where(counted, rows[places.event], 0.0)", ("tests/unit/models/survival/test_follow_up.py",)),
-    Mutant("dpmodels/models/choice.py", "known = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y)) & complete(u)", "known = (y >= 0.0) & (y <= classes.K - 1.0) & complete(u)", ("tests/unit/models/test_expansions_alone.py",)),
+    Mutant("dpmodels/models/choice.py", "valid = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y)) & complete(u)", "known = (y >= 0.0) & (y <= classes.K - 1.0) & complete(u)", ("tests/unit/models/test_expansions_alone.py",)),
     Mutant("dpmodels/models/choice.py", "-(ends[k + 1] - ends[k]) * u[1:]", "-ends[k + 1] * u[1:]", ("tests/unit/models/test_expansions_exact.py",)),
     Mutant("dpmodels/core/units.py", "clip = self.unit / GRAIN\n        sums.add", "clip = 1.2 * self.unit / GRAIN\n        sums.add", ("tests/unit/models/survival/test_zph.py",)),
     Mutant("dpmodels/core/units.py", "sums.add(integers_of(end_along(scores, size, clip, np.minimum(size, clip))", "sums.add(integers_of(end_along(scores, size, clip, size)", ("tests/privacy/test_cox_zph.py",)),

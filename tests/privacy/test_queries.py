@@ -398,7 +398,7 @@ def shapes():
 
 def every_statistic():
     met = [s for s, _ in queries.statistics([one for _, one in asked()])]
-    return dict.fromkeys([*met, *(one.statistic for one in GROUPS.values()), *shapes()])
+    return dict.fromkeys([*met, *(one.into.statistic for one in GROUPS.values()), *shapes()])
 
 
 def ratios():
