@@ -107,16 +107,10 @@ def bounded(one):
     assert max(ratios.values(), default=0.0) <= 1.0 + 1e-9, (one, ratios)
 
 
-def made_of_features(count):
-    """So many combinations of features of people."""
-    found = (one for part in range(100) for one in combinations(500_000 + 1000 * part, 50))
-    return itertools.islice((one for one in found if one.features), count)
-
-
 def test_features_of_people_are_those_of_their_own_rows(monkeypatch):
     """``dp.per_person`` under every verb of people: place, and what one changed row moves."""
     met = set()
-    for one in made_of_features(24):
+    for one in combinations(500_000, 24, features=True):
         law_of_place(one, monkeypatch)
         bounded(one)
         met.add((one.verb, one.relation))

@@ -37,7 +37,7 @@ def odd_neighbours(frame: pd.DataFrame) -> list[tuple[pd.DataFrame, pd.DataFrame
     for column in frame.columns:
         odd_values: list[Any] = [None, "zq-sentinel-zq", "12.5", True]
         if frame[column].dtype.kind in "iuf":
-            base = frame.astype({column: float})
+            base = frame if frame[column].dtype == float else frame.astype({column: float})
             for value in (np.nan, np.inf, -np.inf, 1e300, 0.0):
                 other = base.copy()
                 other.loc[other.index[0], column] = value
