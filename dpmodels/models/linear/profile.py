@@ -94,7 +94,7 @@ def _within(
                 return False
         return True
 
-    return _largest(fits, top, 45 if points >= 4000 else 16)
+    return _largest(fits, top, 30 if points >= 4000 else 16)
 
 
 @lru_cache(maxsize=2048)
