@@ -524,12 +524,8 @@ class StructureCheck:
 
     def run(self) -> Finding:
         """Run the check on every pair."""
-        seen: dict[int, Any] = {}  # a data set of several pairs is looked at once
-        for pair in self.pairs:
-            for x in pair:
-                if id(x) not in seen:
-                    seen[id(x)] = _observe_call(self.call, x, self.shape)
-            finding = _compared(seen[id(pair[0])], seen[id(pair[1])], self.name)
+        for x, y in self.pairs:
+            finding = check_structure(self.call, x, y, self.shape, name=self.name)
             if not finding.passed:
                 return finding
         return Finding(self.name, bool(self.pairs), detail=f"{len(self.pairs)} pairs")
@@ -579,11 +575,7 @@ def check_structure(
     shape : callable(result)
         The public part of a result: columns, names, n, types.
     """
-    return _compared(_observe_call(call, x, shape), _observe_call(call, y, shape), name)
-
-
-def _compared(a: Any, b: Any, name: str) -> Finding:
-    """Compare what was observed of a call at two neighbours."""
+    a, b = _observe_call(call, x, shape), _observe_call(call, y, shape)
     for what, left, right in zip(("exception", "shape", "warnings"), a, b, strict=True):
         if left != right:
             return Finding(name, False, detail=f"the {what} differs between neighbours")

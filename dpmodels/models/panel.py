@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.families import assumed_mean, family_of
 from dpmodels.planning import RESIDUAL, SPREAD, Later, Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS, PairMeans
@@ -531,7 +532,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     rows = planning_rows(request, n)
     if request.options.get("re") is not None:
         mundlak = bool(request["mundlak"])
-        model = ModelSpec((Chain(InterceptModel(rows, request.relation, mundlak)),), guess=0.0)
+        model = ModelSpec((Chain(InterceptModel(rows, request.relation, mundlak)),), guess=RESIDUAL * SPREAD)
         return plan_fit(request, design, rows, model, of_units=True)
     response = design.z[design.q - 1].interval
     if poisson and response is not None and response[0] < 0.0:
@@ -543,7 +544,9 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     variable = design.kinds.get(design.response.name)
     amounts = poisson and getattr(variable, "kind", "") != "count"
     chain = Chain(EffectModel(poisson, float(request.unit.rows), amounts))
-    guess = 0.0 if poisson else RESIDUAL * SPREAD  # as of rows: within people both sds are less
+    guess = RESIDUAL * SPREAD  # as of rows: within people both sds are less
+    if poisson:
+        guess = 2.0 * assumed_mean(family_of("poisson"), response) ** -0.5  # half the sd within
     planned = plan_fit(request, design, rows, ModelSpec((chain,), guess=guess), of_units=True)
     expected = planned.expected_se
     slopes = Later(lambda: {k: se for k, se in expected.items() if k != "Intercept"})

@@ -197,6 +197,15 @@ def collected():
     return out
 
 
+@pytest.fixture(autouse=True)
+def _before_any_mutant():
+    """Stages run once, and not first inside a test that has mutated the package.
+
+    They did where a worker of xdist began with such a test: ``test_an_entry_...`` then failed.
+    """
+    representatives()
+
+
 def asked():
     return [(s, one) for s in collected() for _, group in s.passes for one in group]
 

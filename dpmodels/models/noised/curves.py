@@ -180,8 +180,7 @@ class Radial:
         u = self.start(np.clip(-value, -self.table[0], -self.table[-1]))
         step = (self.g(u) - value) / self.slope(u)
         u = np.clip(u - np.where(np.isfinite(step), step, 0.0), -120.0, 14.0)
-        top = float(self.table[0])
-        return np.asarray(np.where(value > top, -math.inf, u))
+        return np.asarray(np.where(value > self.table[0], -math.inf, u))
 
     def log_q(self, u: Array) -> Array:
         """Return the log density of u = log r."""
@@ -194,8 +193,7 @@ _radial = functools.lru_cache(maxsize=64)(Radial)
 @functools.lru_cache(maxsize=1)
 def _nodes() -> tuple[Array, Array]:
     """Return the 24 nodes and weights of Gauss-Legendre quadrature on [-1, 1]."""
-    x, w = np.polynomial.legendre.leggauss(24)
-    return x, w
+    return np.polynomial.legendre.leggauss(24)
 
 
 def _cosine_bound(radial: Radial, u: Array, c: float, eps: float, under_q: bool) -> Array:

@@ -72,6 +72,23 @@ def _quiet_call(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return run
 
 
+def _once(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Call once for a table that several pairs share; its warnings are given again."""
+    seen: dict[int, tuple[Any, Any, list[Any]]] = {}
+
+    def run(data: Any) -> Any:
+        if id(data) not in seen:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                seen[id(data)] = data, call(data), said  # the table is kept: its id is its own
+        _, fit, said = seen[id(data)]
+        for warning in said:
+            warnings.warn(warning.message, stacklevel=2)
+        return fit
+
+    return run
+
+
 def _shape(fit: Any) -> tuple[Any, ...]:
     return type(fit).__name__, fit.nobs, fit.design.names, fit.privacy.eps, fit.privacy.delta
 
@@ -103,7 +120,7 @@ def verb_case(
             function = getattr(importlib.import_module("dpmodels"), verb)
             return function(formula, data, method=method, **arguments)
 
-    run = _quiet_call(call)
+    run = _once(_quiet_call(call))
 
     def sentinels() -> Any:
         data = frame.copy()
