@@ -69,7 +69,9 @@ def numbers_of(formula, seed, eps):
     for name, variable in zip(names, seen, strict=True):
         by = frame.groupby("g")[name]
         truths = () if variable.levels else (by.mean(), by.std(ddof=0))
-        for kind, values, errors, true in zip(("mean", "SD"), variable.values, variable.errors, truths):
+        for kind, values, errors, true in zip(
+            ("mean", "SD"), variable.values, variable.errors, truths, strict=False
+        ):
             yield from zip([kind] * 10, values, errors, true, strict=False)
 
 
