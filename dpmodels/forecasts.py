@@ -291,7 +291,7 @@ def people_factor(plan: Plan[Any], facts: Facts, name: str | None = None) -> flo
         return (1.0 + (k - 1.0) * _OWN_CORRELATION_OF_EFFECTS) / (k - 1.0)
     if plan.request.options.get("re") is not None and (name is None or name in facts.within):
         return (1.0 - _icc(facts)) / k  # what varies within people is freed of their own
-    rho = mean_correlation(plan, facts)
+    rho = _icc(facts) * (1.0 - len(facts.within) / plan.design.p)  # in full: that of the constant
     if name is not None:
         rho = 0.0 if name in facts.within else _CONSTANT_PART * _icc(facts)
     return (1.0 + (k - 1.0) * rho) / k
