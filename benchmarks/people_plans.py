@@ -9,7 +9,17 @@ squared bias; found: root mean square error of the fits about the fit of the pop
 Power of an effect of 2.8 expected errors: planned, with its range, and the share of fits whose interval
 excludes the truth less (and plus) that effect. Constants were set on the models of ``tuned``. Those of
 ``aside`` were looked at once without ``icc=`` (2 of 12 held), which brought in ``icc=`` and a factor for it;
-those of ``fresh`` were looked at once after that. One rule changed later, for tails of counts.
+those of ``fresh`` were looked at once after that, those of ``unseen`` (medpar is a panel that no other
+part has) later, with nothing changed after it. One rule changed between, for tails of counts. In ``effects``, where the
+factors of ``re=`` were set, ``sd=`` of a column is that within people, and ``within=`` names all that vary.
+
+After all parts had been looked at, one rule was mended, on what scores of persons are and not on the ratios
+below: their root mean square was 1.02 to 1.16 times the one assumed in all thirty models of persons without
+effects, as scores of the constant repeat by ``icc=`` in full, where .75 of it was assumed (in both parts, fresh
+and unseen, 13 of 24 models held before). What is left: persons with 1 to 5 rows (rwm5yr) and heavy persons
+(hours) make the longest hundredth of scores 1.4 to 1.6 times as long (ols work, logit kids, married); a plan
+knows the mean number of rows, and tails of rows. Cox of nodes and counts of stays have a bias by clipping of
+several errors. Within persons, counts of 3 rows (fepois) have less information than is assumed.
 
     python benchmarks/people_plans.py [--fits 60]
 
@@ -109,6 +119,34 @@ CASES = {
         "cox therapy": (Case("colon", "dp_coxph", "Surv(t, status) ~ fu + obstruct + sex", COLON), 4000),
         "cox surgery": (Case("colon", "dp_coxph", "Surv(t, status) ~ surg + node4 + sex", COLON), 4000),
     },
+    "unseen": {
+        "ols stay": (Case("medpar", "dp_ols", "los ~ hmo + white + died", {"los": (0, 120)}), 6000),
+        "poisson stay": (Case("medpar", "dp_glm", "los ~ hmo + white + died", {"los": dp.Count(120)}, COUNT), 6000),
+        "logit died": (Case("medpar", "dp_glm", "died ~ hmo + white + age80", {"died": YN}, EVENT), 6000),
+        "ols wage 2": (Case("wagepan", "dp_ols", "lwage ~ poorhlth + educ + south", WAGE), 6000),
+        "logit south": (Case("wagepan", "dp_glm", "south ~ educ + black + hisp", {**HOURS, "south": YN}, EVENT), 6000),
+        "logit maried": (Case("males", "dp_glm", "maried ~ school + exper + health", {**PAID, "maried": YN},
+                              EVENT), 6000),
+        "logit outwork": (Case("rwm5yr", "dp_glm", "outwork ~ female + married + age", {**ILL, "outwork": YN},
+                               EVENT), 6127),
+        "poisson visits 5": (Case("rwm5yr", "dp_glm", "docvis ~ hhninc + kids + educ",
+                                  {**VISITS, "hhninc": (0, 40)}, COUNT), 6127),
+        "ols math 2": (Case("star", "dp_ols", "math ~ exper + female + white", SCORES), 8000),
+        "logit high 2": (Case("star", "dp_glm", "hi ~ aide + female + lunch", {"hi": YN}, EVENT), 8000),
+        "cox nodes": (Case("colon", "dp_coxph", "Surv(t, status) ~ fu + node4", COLON), 4000),
+        "cox age": (Case("colon", "dp_coxph", "Surv(t, status) ~ adhere + age", COLON), 4000),
+    },
+    "effects": {
+        "fepois visits": (Case("rwm5yr", "dp_fepois", "docvis ~ age + kids + outwork | id", VISITS), 6127),
+        "fepois stays": (Case("rwm5yr", "dp_fepois", "hospvis ~ age + kids + outwork | id", STAYS), 6127),
+        "fepois hours": (Case("wagepan", "dp_fepois", "hours ~ union + married + exper | id",
+                              {**HOURS, "hours": dp.Count(5000)}), 6000),
+        "re wage": (Case("wagepan", "dp_feols", "lwage ~ union + married + exper", WAGE, {"re": "id"}), 6000),
+        "re hours": (Case("wagepan", "dp_feols", "hours ~ married + union + exper", HOURS, {"re": "id"}), 6000),
+        "re income": (Case("rwm5yr", "dp_feols", "hhninc ~ age + outwork + married",
+                           {**ILL, "hhninc": (0, 40)}, {"re": "id"}), 6127),
+        "re math": (Case("star", "dp_feols", "math ~ small + lunch + exper", SCORES, {"re": "id"}), 8000),
+    },
 }  # fmt: skip
 
 
@@ -164,31 +202,39 @@ def facts_of(case):
         truth, _ = without_privacy(case, X, y, ids)
         names = [c for c in case.formula.split("|")[0].split("~")[1].replace(" ", "").split("+")]
         response = case.formula.split("~")[0].strip()
-        eta = X @ truth if case.verb != "dp_feols" else X[:, 1:] @ truth
-        family = case.more.get("family")
+        effects = "|" in case.formula
+        if "re" in case.more:  # its truth has the coefficients of means, too
+            truth = truth[: X.shape[1]]
+        eta = X[:, 1:] @ truth if effects else X @ truth
+        family = "poisson" if case.verb == "dp_fepois" else case.more.get("family")
         mean = {"poisson": np.exp(eta), "binomial": 1.0 / (1.0 + np.exp(-eta))}.get(family, eta)
+        if case.verb == "dp_fepois":
+            mean = mean * own_mean(y, ids) / own_mean(mean, ids)
         left = y - mean
-        if case.verb == "dp_feols":
+        if "re" in case.more:
+            left = y - X @ np.linalg.lstsq(X, y, rcond=None)[0]
+        if effects or "re" in case.more:
             X = np.column_stack([np.ones(len(y)), *(x - own_mean(x, ids) for x in X[:, 1:].T)])
-            left = left - own_mean(left, ids)
+            left = left if "re" in case.more else left - own_mean(left, ids)
             known["sd"] = {
                 k: s for k, s in zip(names, sds_left(X[:, 1:], names).values(), strict=True)
             }
         else:
             known["sd"] = sds_left(X, ["Intercept", *names])
         known["sd"][response] = float(left.std())
-        if case.verb == "dp_glm":
+        if case.verb in ("dp_glm", "dp_fepois"):
             known["events"] = float(y.mean())
-        else:
+        if case.verb != "dp_glm":
             known["tail"] = min(float((np.abs(left) > 4.0 * left.std()).mean()), 1.0 / 16)
     if case.verb == "dp_coxph":
         known["icc"] = 0.8  # two events of a person, recurrence and death, mostly go together
-    elif case.verb == "dp_glm" or case.verb == "dp_ols":
+    elif not effects:
         known["icc"] = own_correlation(left, ids)
-    if case.verb != "dp_feols":
+    if case.verb == "dp_coxph" or not effects:
         x = d[names].to_numpy(float)
         within = [np.var(c - own_mean(c, ids)) / np.var(c) for c in x.T]
-        known["within"] = [k for k, share in zip(names, within, strict=True) if share > 0.5]
+        least = 1e-6 if "re" in case.more else 0.5
+        known["within"] = [k for k, share in zip(names, within, strict=True) if share > least]
     return known, truth, names
 
 
@@ -214,7 +260,7 @@ def found(case, N, fits):
         frame = d.iloc[rows].reset_index(drop=True).assign(id=who)
         fit = getattr(dp, case.verb)(case.formula, frame, schema=schema, seed=seed, eps=EPS, delta=DELTA,
                                      unit="id", **case.more)  # fmt: skip
-        at = [k for k in fit.params.index if k != "Intercept"]
+        at = [k for k in fit.params.index if k != "Intercept" and not k.startswith("mean(")]
         ends = fit.conf_int().loc[at].to_numpy().T
         out.append([fit.params[at], *ends, fit.bse_sampling[at], fit.bse_privacy[at]])
     return np.array(out, dtype=float)

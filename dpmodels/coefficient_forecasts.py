@@ -54,6 +54,8 @@ class Facts:
 
 def family_of_request(request: Request) -> Family | None:
     """Return the family of a generalised linear model, or None for another model."""
+    if request.verb == "dp_fepois":
+        return family_of("poisson")
     return family_of(request["family"]) if request.verb == "dp_glm" else None
 
 

@@ -246,12 +246,10 @@ def unit_error(plan: Plan[Any], facts: Facts, model: int = 0) -> float | None:
     if family is None or family.link == "identity":
         error = facts.sd.get(y.name, assumed_sds(plan).get(y.name))
         tau = _quantile(plan, model)
-        error = error if error is None or tau is None else error * error_of_quantile(tau)
-    elif y.interval is None and facts.events is None:
-        error = None
-    else:
-        error = _error_of_mean(plan, family, facts, y)
-    return error
+        return error if error is None or tau is None else error * error_of_quantile(tau)
+    if y.interval is None and facts.events is None:
+        return None
+    return _error_of_mean(plan, family, facts, y)
 
 
 #: Correlation of two residuals of a person that a plan assumes without ``icc=``.
@@ -268,11 +266,13 @@ def mean_correlation(plan: Plan[Any], facts: Facts) -> float:
     """Return how the rows of a person correlate in a score, over its columns."""
     if of_effects(plan.request):
         return _OWN_CORRELATION_OF_EFFECTS
-    return _own_correlation(facts) * (1.0 - len(facts.within) / plan.design.p)
+    if plan.request.options.get("re") is not None:
+        return 0.0
+    return _CONSTANT_PART * _icc(facts) * (1.0 - len(facts.within) / plan.design.p)
 
 
-def _own_correlation(facts: Facts) -> float:
-    return _CONSTANT_PART * (_OWN_CORRELATION if facts.icc is None else facts.icc)
+def _icc(facts: Facts) -> float:
+    return _OWN_CORRELATION if facts.icc is None else facts.icc
 
 
 def people_factor(plan: Plan[Any], facts: Facts, name: str | None = None) -> float:
@@ -289,15 +289,17 @@ def people_factor(plan: Plan[Any], facts: Facts, name: str | None = None) -> flo
         return 1.0
     if of_effects(plan.request):
         return (1.0 + (k - 1.0) * _OWN_CORRELATION_OF_EFFECTS) / (k - 1.0)
-    rho = mean_correlation(plan, facts)
+    if plan.request.options.get("re") is not None and (name is None or name in facts.within):
+        return (1.0 - _icc(facts)) / k  # what varies within people is freed of their own
+    rho = _icc(facts) * (1.0 - len(facts.within) / plan.design.p)  # in full: that of the constant
     if name is not None:
-        rho = 0.0 if name in facts.within else _own_correlation(facts)
+        rho = 0.0 if name in facts.within else _CONSTANT_PART * _icc(facts)
     return (1.0 + (k - 1.0) * rho) / k
 
 
 def of_effects(request: Request) -> bool:
     """Return whether a call removes the effects of people: its sds are those within people."""
-    return request.verb == "dp_feols" and request.options.get("re") is None
+    return request.verb in ("dp_feols", "dp_fepois") and request.options.get("re") is None
 
 
 def _error_of_mean(plan: Plan[Any], family: Family, facts: Facts, y: Column) -> float:
@@ -350,6 +352,8 @@ def errors_as(plan: Plan[Any], facts: Facts) -> dict[str, float]:
         narrow = (
             assumed[column] / facts.sd.get(column, assumed[column]) if column in assumed else 1.0
         )
+        if plan.request.options.get("re") is not None:  # in proportion to each sampling error
+            narrow *= math.sqrt(people_factor(plan, facts, column) / people_factor(plan, facts))
         out[name] = error * ratios[model] * math.sqrt(factors.get(column, 1.0)) * narrow
     return out
 
@@ -658,7 +662,7 @@ def _about_people(plan: Plan[Any]) -> str:
     rows = f"power: for people of {plan.facts.rows:g} row(s) each (rows_per_unit=)"
     if of_effects(plan.request):
         return f"{rows}; sd= is that of what a person's rows differ from their mean by"
-    icc = _OWN_CORRELATION if plan.facts.icc is None else plan.facts.icc
+    icc = _icc(plan.facts)
     constant = "" if plan.facts.within else ", which are all"
     return (
         f"{rows}, whose residuals correlate by {icc:g} (icc=), with predictors that are "

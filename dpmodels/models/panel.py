@@ -21,6 +21,7 @@ from dpmodels.core.release import Release, answered
 from dpmodels.core.rows import Rows, complete, linear, only_where, stack, total, where
 from dpmodels.core.units import PairAverages, Scores, UnitFormula
 from dpmodels.errors import RequestError
+from dpmodels.families import assumed_mean, family_of
 from dpmodels.planning import RESIDUAL, SPREAD, Later, Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, Option, register_method
@@ -471,9 +472,10 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
             "would explain every response"
         )
     rows = planning_rows(request, n)
+    guess = RESIDUAL * SPREAD  # as of rows: within people both sds are less
     if request.options.get("re") is not None:
         mundlak = bool(request["mundlak"])
-        model = ModelSpec((Chain(InterceptModel(rows, request.relation, mundlak)),), guess=0.0)
+        model = ModelSpec((Chain(InterceptModel(rows, request.relation, mundlak)),), guess=guess)
         return plan_fit(request, design, rows, model, of_units=True)
     response = design.z[design.q - 1].interval
     if poisson and response is not None and response[0] < 0.0:
@@ -485,10 +487,10 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     variable = design.kinds.get(design.response.name)
     amounts = poisson and getattr(variable, "kind", "") != "count"
     chain = Chain(EffectModel(poisson, float(request.unit.rows), amounts))
-    guess = 0.0 if poisson else RESIDUAL * SPREAD  # as of rows: within people both sds are less
+    if poisson:
+        guess = 2.0 * assumed_mean(family_of("poisson"), response) ** -0.5  # half the sd within
     planned = plan_fit(request, design, rows, ModelSpec((chain,), guess=guess), of_units=True)
-    expected = planned.expected_se
-    slopes = Later(lambda: {k: se for k, se in expected.items() if k != "Intercept"})
+    slopes = Later(lambda: {k: se for k, se in planned.expected_se.items() if k != "Intercept"})
     return replace(planned, expected_se=slopes)
 
 

@@ -21,7 +21,7 @@ from dpmodels.arrays import Array
 from dpmodels.door import run_stage
 from dpmodels.errors import NotPrivateWarning, RequestError
 from dpmodels.models.custom import safe_number, safe_vector
-from dpmodels.privacy.composition import Guarantee, delta_of_parts, eps_of_parts
+from dpmodels.privacy.composition import Guarantee, delta_of_parts
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Step, delta_gdp, mu_gdp
 from dpmodels.privacy.run import RUNS_NOTE, own_proof
 from dpmodels.quiet import no_bars, quiet, tell
@@ -77,7 +77,7 @@ def strength_per_candidate(eps: float, delta: float, kind: str, mean: float) -> 
     lo, hi = 0.0, mu_gdp(eps, delta)
     for _ in range(45):
         mid = 0.5 * (lo + hi)
-        ok = mid > 0 and eps_of_parts([_step(kind, mid, mean)], delta) <= eps
+        ok = mid > 0 and delta_of_parts([_step(kind, mid, mean)], eps) <= delta
         lo, hi = (mid, hi) if ok else (lo, mid)
     return lo
 

@@ -366,11 +366,6 @@ def delta_of_parts(steps: Iterable[Step], eps: float) -> float:
     return parts_of(steps).delta(eps)
 
 
-def eps_of_parts(steps: Iterable[Step], delta: float) -> float:
-    """Return the smallest eps >= 0 with delta(eps) <= delta (infinity if there is none)."""
-    return eps_of_curve(parts_of(steps), delta)
-
-
 def smallest_eps(curve: Callable[[float], float], delta: float) -> float:
     """Return the smallest eps >= 0 with ``curve(eps) <= delta``, by bisection: the upper end."""
     lo, hi = 0.0, 1.0

@@ -1507,7 +1507,7 @@ MUTANTS = (
     Mutant("dpmodels/models/panel.py", "usable = complete(u) & (y >= 0.0)", "usable = complete(u)", ("tests/unit/models/test_expansions_alone.py",)),
     Mutant("dpmodels/models/survival/hazard.py", "D = where(stop >= T, D, 0.0)", "pass", ("tests/unit/models/survival/test_follow_up.py",)),
     Mutant("dpmodels/models/survival/hazard.py", "D = where(counted & (high >= T), rows[places.event], 0.0)", "D = where(counted, rows[places.event], 0.0)", ("tests/unit/models/survival/test_follow_up.py",)),
-    Mutant("dpmodels/models/choice.py", "valid = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y)) & complete(u)", "known = (y >= 0.0) & (y <= classes.K - 1.0) & complete(u)", ("tests/unit/models/test_expansions_alone.py",)),
+    Mutant("dpmodels/models/choice.py", "valid = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y)) & complete(u)", "valid = (y >= 0.0) & (y <= classes.K - 1.0) & complete(u)", ("tests/unit/models/test_expansions_alone.py",)),
     Mutant("dpmodels/models/choice.py", "-(ends[k + 1] - ends[k]) * u[1:]", "-ends[k + 1] * u[1:]", ("tests/unit/models/test_expansions_exact.py",)),
     Mutant("dpmodels/core/units.py", "clip = self.unit / GRAIN\n        sums.add", "clip = 1.2 * self.unit / GRAIN\n        sums.add", ("tests/unit/models/survival/test_zph.py",)),
     Mutant("dpmodels/core/units.py", "sums.add(integers_of(end_along(scores, size, clip, np.minimum(size, clip))", "sums.add(integers_of(end_along(scores, size, clip, size)", ("tests/privacy/test_cox_zph.py",)),

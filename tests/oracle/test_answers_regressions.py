@@ -80,7 +80,7 @@ class Case:
             )
 
     def exact(self):
-        frame = self.frame.assign(g=self.frame["g"].astype(str))
+        frame = self.frame.assign(g=self.frame["g"].astype(str).astype("category"))
         frame = frame.astype({c: float for c in frame if c not in ("g", "pid")})
         weights = frame["w"] if "weights" in self.options else np.ones(len(frame))
         if self.model == "ols":

@@ -158,13 +158,13 @@ def features_of(rng):
     return {**out, "n": "count" if rng.random() < 0.5 else ("count", "a")}
 
 
-def combinations(first, count, n=None):
-    """So many combinations that are not refused."""
+def combinations(first, count, n=None, features=False):
+    """So many combinations that are not refused; ``features``: those of features of people."""
     out = []
     while len(out) < count:
         one = combination(first, n)
         first += 1
-        if one.plan is not None:
+        if (one.features or not features) and one.plan is not None:
             out.append(one)
     return out
 

@@ -8,7 +8,6 @@ neighbours of it with one, no draw moves by more than its noise is made for. See
 """
 
 import ast
-import itertools
 import runpy
 from pathlib import Path
 
@@ -40,26 +39,19 @@ def compared(one, again, first, what):
 def law_of_place(one, monkeypatch):
     rng = np.random.default_rng(one.number)
     data = one.columns(clean=False)
-    first = replay_stage(one.plan, one.source(data), 0)
+    with monkeypatch.context() as patch:
+        sizes, coins = [], replay._Coins.coins
+        patch.setattr(replay._Coins, "coins", lambda self, m: sizes.append(m) or coins(self, m))
+        first = replay_stage(one.plan, one.source(data), 0)
     cuts = ((np.array, 8191), (np.asfortranarray, 7), (np.array, 1))
     for layout, width in cuts[: 1 if one.n > 8191 else 3]:
         with monkeypatch.context() as patch:
             other_blocks(patch, layout, width)
             compared(one, replay_stage(one.plan, one.source(data), 0, first), first, f"blocks of {width}")
-    if not tossed(one, data, monkeypatch):  # coins go by the order of the rows, whatever is in them
+    if not sizes:  # coins go by the order of the rows, whatever is in them
         order = shuffled(rng, data.get("id"), one.n)
         moved = {name: cells[order] for name, cells in data.items()}
         compared(one, replay_stage(one.plan, one.source(moved), 0, first), first, "another order")
-
-
-def tossed(one, data, monkeypatch):
-    """Whether the stage tosses coins on this table: a fact of its plan and of released numbers."""
-    sizes = []
-    with monkeypatch.context() as patch:
-        coins = replay._Coins.coins
-        patch.setattr(replay._Coins, "coins", lambda self, m: sizes.append(m) or coins(self, m))
-        replay_stage(one.plan, one.source(data), 0)
-    return bool(sizes)
 
 
 def shuffled(rng, ids, n):
@@ -107,16 +99,10 @@ def bounded(one):
     assert max(ratios.values(), default=0.0) <= 1.0 + 1e-9, (one, ratios)
 
 
-def made_of_features(count):
-    """So many combinations of features of people."""
-    found = (one for part in range(100) for one in combinations(500_000 + 1000 * part, 50))
-    return itertools.islice((one for one in found if one.features), count)
-
-
 def test_features_of_people_are_those_of_their_own_rows(monkeypatch):
     """``dp.per_person`` under every verb of people: place, and what one changed row moves."""
     met = set()
-    for one in made_of_features(24):
+    for one in combinations(500_000, 24, features=True):
         law_of_place(one, monkeypatch)
         bounded(one)
         met.add((one.verb, one.relation))

@@ -134,6 +134,7 @@ class Radial:
     """Log density of the radius of SL_d(I), and its inverse, in u = log r."""
 
     def __init__(self, d: int) -> None:
+        from scipy.interpolate import CubicHermiteSpline
         from scipy.special import gammaln
 
         self.d, self.v = d, abs(0.5 * (2.0 - d))
@@ -141,9 +142,10 @@ class Radial:
         self.const = (
             math.log(2.0) - 0.5 * d * math.log(2 * math.pi) - 0.5 * sign * math.log(2.0)
         ) + (math.log(2.0) + 0.5 * d * math.log(math.pi) - float(gammaln(0.5 * d)))
-        # table for the start of Newton's method: g decreases in u
-        self.grid = np.linspace(-90.0, 12.0, 20_401)
-        self.table = self.g(self.grid)
+        # start of Newton's method, to 1e-11: g decreases in u
+        grid = np.linspace(-90.0, 12.0, 20_401)
+        self.table = self.g(grid)
+        self.start = CubicHermiteSpline(-self.table, grid, -1.0 / self.slope(grid))
 
     def g(self, u: Array) -> Array:
         """Return v log r + log K_|v|(sqrt2 r) at r = e^u."""
@@ -169,19 +171,16 @@ class Radial:
         with np.errstate(all="ignore"):
             ratio = kve(self.v + 1.0, z) / kve(self.v, z)
             out = -z * ratio
-        if self.v == 0:
-            return np.asarray(np.where(np.isfinite(out) & (out < 0), out, 1.0 / u))
-        return np.asarray(np.where(np.isfinite(out) & (out < 0), out, -2.0 * self.v))
+            small = 1.0 / u if self.v == 0 else -2.0 * self.v
+        return np.asarray(np.where(np.isfinite(out) & (out < 0), out, small))
 
     def inverse(self, value: Array) -> Array:
         """Return u with g(u) = value, or -inf if the value is above the table of g."""
         value = np.asarray(value, dtype=float)
-        u = np.interp(-value, -self.table, self.grid)
-        for _ in range(2):
-            step = (self.g(u) - value) / self.slope(u)
-            u = np.clip(u - np.where(np.isfinite(step), step, 0.0), -120.0, 14.0)
-        top = float(self.table[0])
-        return np.asarray(np.where(value > top, -math.inf, u))
+        u = self.start(np.clip(-value, -self.table[0], -self.table[-1]))
+        step = (self.g(u) - value) / self.slope(u)
+        u = np.clip(u - np.where(np.isfinite(step), step, 0.0), -120.0, 14.0)
+        return np.asarray(np.where(value > self.table[0], -math.inf, u))
 
     def log_q(self, u: Array) -> Array:
         """Return the log density of u = log r."""
@@ -194,8 +193,7 @@ _radial = functools.lru_cache(maxsize=64)(Radial)
 @functools.lru_cache(maxsize=1)
 def _nodes() -> tuple[Array, Array]:
     """Return the 24 nodes and weights of Gauss-Legendre quadrature on [-1, 1]."""
-    x, w = np.polynomial.legendre.leggauss(24)
-    return x, w
+    return np.polynomial.legendre.leggauss(24)
 
 
 def _cosine_bound(radial: Radial, u: Array, c: float, eps: float, under_q: bool) -> Array:
@@ -221,19 +219,17 @@ def _breaks(radial: Radial, c: float, eps: float, under_q: bool) -> list[float]:
         np.concatenate([np.linspace(_LO, _HI, 1601), log_c + near, log_c - near, [log_c]])
     )
     grid = grid[(grid >= _LO) & (grid <= _HI)]
-    cosine = _cosine_bound(radial, grid, c, eps, under_q)
-    points = [log_c]
-    for level in (-1.0, 1.0):
-        sign = np.sign(cosine - level)
-        i = np.flatnonzero(sign[1:] * sign[:-1] < 0)
-        if not len(i):
-            continue
-        lo, hi, left = grid[i], grid[i + 1], sign[i]
-        for _ in range(60):
-            mid = 0.5 * (lo + hi)
-            same = np.sign(_cosine_bound(radial, mid, c, eps, under_q) - level) == left
-            lo, hi = np.where(same, mid, lo), np.where(same, hi, mid)
-        points += (0.5 * (lo + hi)).tolist()
+    levels = np.array([-1.0, 1.0])
+    sign = np.sign(_cosine_bound(radial, grid, c, eps, under_q) - levels[:, None])
+    which, i = np.nonzero(sign[:, 1:] * sign[:, :-1] < 0)
+    lo, hi = grid[i], grid[i + 1]
+    parts, every = np.linspace(0.0, 1.0, 17)[:, None], np.arange(len(i))
+    for _ in range(12):  # all crossings at once, in sixteenths
+        at = lo + (hi - lo) * parts
+        same = np.sign(_cosine_bound(radial, at, c, eps, under_q) - levels[which]) == sign[which, i]
+        first = np.maximum(np.argmin(same, axis=0), 1)
+        lo, hi = at[first - 1, every], at[first, every]
+    points = [log_c, *(0.5 * (lo + hi)).tolist()]
     return sorted(x for x in points if _LO < x < _HI)
 
 
@@ -254,12 +250,11 @@ def _panels(breaks: list[float]) -> tuple[Array, Array]:
         pts = [a, *[a + s for s in reversed(steps)], *[b - s for s in steps[1:]], b]
         cuts += pts
     cut = np.unique(np.array(cuts))
-    fine = [cut[:1]]
-    for lo, hi in itertools.pairwise(cut):
-        m = max(1, math.ceil((hi - lo) / 1.0))
-        fine.append(np.linspace(lo, hi, m + 1)[1:])
-    cut = np.concatenate(fine)
-    return cut[:-1], cut[1:]
+    wide = np.diff(cut)
+    m = np.maximum(1, np.ceil(wide)).astype(int)
+    step = np.arange(m.sum()) - np.repeat(np.cumsum(m) - m, m)
+    lower = np.repeat(cut[:-1], m) + step * np.repeat(wide / m, m)
+    return lower, np.append(lower[1:], cut[-1])
 
 
 def _tail(d: int, c: float, eps: float, under_q: bool) -> float:

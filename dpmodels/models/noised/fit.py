@@ -421,13 +421,12 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
 
     expected, errors, sentences = expected_of(request, design, table, n)
     seen, warning = _foreseen(request, table)
-    accepted = bool(request.options.get("accept_no_estimate"))
-    refused = refusal(seen, warning, accepted)
+    refused = refusal(seen, warning)
     return Plan(
         request, design, n, table.steps, table.guarantee,
         scales={**scale, **expected}, expected_se=errors, purchase=table.purchase,
         detail=table, reasons=(*request.reasons, *sentences),
-        advice=table.advice if refused or accepted or not warning else (warning, *table.advice),
+        advice=table.advice if refused or not warning else (warning, *table.advice),
         passes=table.passes, forecast=seen.forecast, verdict=seen.verdict, refusal=refused,
     )  # fmt: skip
 
@@ -446,9 +445,8 @@ def _foreseen(request: Request, table: TablePlan) -> tuple[Outlook, str]:
     columns = (*design.names, *(() if design.response is None else (design.response.name,)))
     guesses = checked_guesses("variances", request.options.get("variances"), columns)
     seen = outlook(table, guesses)
-    if request.method.name == "naive":
+    if request.method.name == "naive" or request.options.get("accept_no_estimate"):
         return seen, ""
-
     return seen, poor_outlook(table, seen, guesses, _WITHOUT_ROWS.get(request.verb, ""))
 
 

@@ -146,9 +146,9 @@ def poor_outlook(
     return f"{poor}. One model needs no noised rows: {other}" if other else poor
 
 
-def refusal(seen: Outlook, poor: str, accepted: bool) -> str:
+def refusal(seen: Outlook, poor: str) -> str:
     """Return the reason why a release is refused before the charge, or "" if it is not."""
-    if accepted or not poor or seen.signal >= NO_ESTIMATE:
+    if not poor or seen.signal >= NO_ESTIMATE:
         return ""
     return (
         f"{poor}.\n  Nothing was read or charged. To release all the same: accept_no_estimate=True"
@@ -158,9 +158,9 @@ def refusal(seen: Outlook, poor: str, accepted: bool) -> str:
 def foreseen(table: TablePlan, accepted: bool) -> TablePlan:
     """Return the plan of a release by itself with its outlook: advice, or a refusal."""
     seen = outlook(table)
-    warning = poor_outlook(table, seen)
-    refused = refusal(seen, warning, accepted)
-    advice = table.advice if refused or accepted or not warning else (warning, *table.advice)
+    warning = "" if accepted else poor_outlook(table, seen)
+    refused = refusal(seen, warning)
+    advice = table.advice if refused or not warning else (warning, *table.advice)
     return replace(table, advice=advice, refusal=refused)
 
 

@@ -37,7 +37,8 @@ REQUESTS = ("errors", "smd", "p_values")
 _MISSING_LEVEL = 0.005
 #: Most significant digits of a standard deviation.
 _SD_DIGITS = 3
-#: Noise sds that a standard deviation must exceed: its variance is then above four of its own.
+#: Noise sds that a standard deviation must exceed: its variance is then above four of its own. Of a
+#: group the variance of all rows must be above four noise sds of the group's.
 _CLEAR_SD = 8.0
 _NOT_KNOWN = "."
 _LOOK = Look(gap=2)
@@ -311,8 +312,8 @@ def number_of(
         values, errors = _moments(released, columns, number)
     if medians is not None:
         values = tuple(_clear(v, e, interval) for v, e in zip(values, errors, strict=True))
-    else:  # a variance that noise made is large, and the error of its root then small
-        sd = np.where(values[1] > _CLEAR_SD * errors[1], values[1], np.nan)
+    else:  # by the SD of all: of SDs that noise decides the largest would be shown
+        sd = np.where(values[1][-1] ** 2 > _CLEAR_SD * values[1] * errors[1], values[1], np.nan)
         values = _clear(values[0], errors[0], interval), sd
     return Variable(label, missing, values=values, errors=errors, medians=medians is not None)
 

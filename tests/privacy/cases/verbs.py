@@ -37,7 +37,7 @@ def odd_neighbours(frame: pd.DataFrame) -> list[tuple[pd.DataFrame, pd.DataFrame
     for column in frame.columns:
         odd_values: list[Any] = [None, "zq-sentinel-zq", "12.5", True]
         if frame[column].dtype.kind in "iuf":
-            base = frame.astype({column: float})
+            base = frame if frame[column].dtype == float else frame.astype({column: float})
             for value in (np.nan, np.inf, -np.inf, 1e300, 0.0):
                 other = base.copy()
                 other.loc[other.index[0], column] = value
@@ -67,6 +67,23 @@ def _quiet_call(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
             released = isinstance(warning.message, NoReplyWarning) or str(warning.message) in said
             if not released:
                 warnings.warn(warning.message, stacklevel=2)
+        return fit
+
+    return run
+
+
+def _once(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Call once for a table that several pairs share; its warnings are given again."""
+    seen: dict[int, tuple[Any, Any, list[Any]]] = {}
+
+    def run(data: Any) -> Any:
+        if id(data) not in seen:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                seen[id(data)] = data, call(data), said  # the table is kept: its id is its own
+        _, fit, said = seen[id(data)]
+        for warning in said:
+            warnings.warn(warning.message, stacklevel=2)
         return fit
 
     return run
@@ -103,7 +120,7 @@ def verb_case(
             function = getattr(importlib.import_module("dpmodels"), verb)
             return function(formula, data, method=method, **arguments)
 
-    run = _quiet_call(call)
+    run = _once(_quiet_call(call))
 
     def sentinels() -> Any:
         data = frame.copy()

@@ -114,7 +114,7 @@ def test_a_plan_draws_its_forecast_over_eps_and_n():
     ],
 )
 def test_people_and_hazards_have_power(call, more):
-    """More people, more rows of each, more events and a larger eps give more power."""
+    """More people, more rows of each that repeat little, more events and a larger eps: more power."""
     schema = SCHEMA.update(t=dp.Real(0, 10))
     formula = call.pop("formula")
 
@@ -127,7 +127,7 @@ def test_people_and_hazards_have_power(call, more):
     now = power()
     assert 0.05 < now < power(n=9000) and now < power(eps=3)
     if "unit" in call and call["verb"] != "dp_coxph":
-        assert now < power(rows_per_unit=3.0)
+        assert now < power(rows_per_unit=3.0, icc=0.2)  # rows that repeat by .45 add nothing here
     if call["verb"] != "dp_ols":
         assert power(events=0.1) < power(events=0.4)
 

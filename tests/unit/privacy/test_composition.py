@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from dpmodels.errors import PrivacyBugError, RequestError
 from dpmodels.privacy.account import joint
-from dpmodels.privacy.composition import Guarantee, delta_of_parts, eps_of_parts
+from dpmodels.privacy.composition import Guarantee, delta_of_parts, eps_of_curve, parts_of
 from dpmodels.privacy.mechanisms import (
     RDP,
     Approximate,
@@ -28,6 +28,10 @@ from dpmodels.privacy.mechanisms import (
     upper_quantile,
 )
 from tests.unit.privacy.test_gdp import eps_of_rho
+
+
+def eps_of_parts(steps, delta):
+    return eps_of_curve(parts_of(steps), delta)
 
 
 def gdp_profile(eps, mu):

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from dpmodels.errors import RequestError
-from dpmodels.privacy.composition import eps_of_parts
+from dpmodels.privacy.composition import eps_of_curve, parts_of
 from dpmodels.results import etable, modelsummary
 from dpmodels.results.side_by_side import joint_line
 
@@ -16,7 +16,7 @@ def test_the_last_line_is_the_sum_and_the_exact_with_its_condition(make_fit):
     fits = [make_fit(), make_fit(eps=0.5, delta=1e-7), make_fit(reply=False)]
     line = joint_line(fits)
     steps = [s for fit in fits for s in fit.privacy.steps]
-    exact = eps_of_parts(steps, 2.1e-6)
+    exact = eps_of_curve(parts_of(steps), 2.1e-6)
     assert "(ε = 2.5, δ = 2.1e-06)-DP (sums)" in line
     assert "if all models were fixed beforehand" in line
     shown = float(line.split("; (ε = ")[1].split(",")[0])
