@@ -26,7 +26,7 @@ from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, Option
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning, LeastSquares, State
 from dpmodels.scoring.pass_plan import Pilot
-from dpmodels.scoring.rules import LINEAR_UNITS, MAX_EARLY_STEP_OF_UNITS
+from dpmodels.scoring.rules import LINEAR_UNITS, MAX_EARLY_STEP
 from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease
 from dpmodels.scoring.unit_passes import (
     Expanded,
@@ -282,7 +282,6 @@ class Intercepts(Expansion):
     variances: Variances | None = None
 
     averages: ClassVar[bool] = True
-    leverage: ClassVar[float] = LeastSquares.leverage
 
     @property
     def share(self) -> float:
@@ -305,7 +304,7 @@ class Intercepts(Expansion):
 
     def longest(self, state: State) -> float:
         """Return two spreads of the response."""
-        return MAX_EARLY_STEP_OF_UNITS * self.sd
+        return MAX_EARLY_STEP * self.sd
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from dpmodels.core.rows import Rows
 from dpmodels.core.sets import Formula
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import rules
-from dpmodels.scoring.models import Curved, Model, State
+from dpmodels.scoring.models import Model, State
 from dpmodels.scoring.passes import Centre, row_of
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.summed import Integers
@@ -69,8 +69,6 @@ class Expanded:
     information: Callable[[], Array]
     # (k,): how many of them each unit has, at least one (a zero row where there is nothing).
     counts: Index
-    # (k,): units of which nothing is left out, by weight or by stopping; None: all.
-    whole: Mask | None = None
     # (m,): what part of its unit each row of scores is, where units count alike; None: rows do.
     shares: Array | None = None
 
@@ -95,7 +93,7 @@ class Expansion:
 
     # The score is linear in theta: earlier information helps, steps are not damped.
     averages: ClassVar[bool] = False
-    leverage: ClassVar[float] = 1.0  # Factor c of l_j in the allowance for a bias
+    jump: ClassVar[float] = 0.0  # That of the model of rows
     # Follow-up is used up before a score is longer than C, so that none is clipped.
     stops: ClassVar[bool] = False
 
@@ -125,16 +123,12 @@ class Expansion:
     def longest(self, state: State) -> float:
         """Return the longest early step: root mean square change of the linear predictor.
 
-        It is 2 for likelihoods, a factor of 7 in odds, rates or hazards.
+        It is 1 for likelihoods, a factor of 2.7 in odds, rates or hazards.
         """
-        return rules.MAX_EARLY_STEP_OF_UNITS
+        return rules.MAX_EARLY_STEP
 
     def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
         """Return C if the model chooses it, or 0 to choose it by the released histogram."""
-        return 0.0
-
-    def least_meat(self, state: State) -> float:
-        """Return the least covariance of scores over the information, or 0 if it is unknown."""
         return 0.0
 
     def typical_long(self, state: State) -> float:
@@ -142,14 +136,6 @@ class Expansion:
 
         C is no smaller: few long scores are lost in the noise of a histogram.
         """
-        return 0.0
-
-    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return the curvature error of a last step (H in w)."""
-        return Curved()
-
-    def remainder(self, state: State, d: Array) -> float:
-        """Return 0: scores have a derivative."""
         return 0.0
 
 
@@ -251,9 +237,9 @@ class Regression(Expansion):
         return self.score.averages
 
     @property
-    def leverage(self) -> float:  # type: ignore[override]
-        """Return the leverage of the model of rows."""
-        return self.score.leverage
+    def jump(self) -> float:  # type: ignore[override]
+        """Return the jump of the score of a row."""
+        return self.score.jump
 
     def at(self, state: State, clip: float = math.inf) -> Local:
         """Return the rows of pass k."""
@@ -279,15 +265,11 @@ class Regression(Expansion):
         return omega if not self.score.of_residual and not self.score.bounded else max(omega, 1.0)
 
     def longest(self, state: State) -> float:
-        """Return two sds of the response, or 2 for models of a mean: the longest early step."""
+        """Return one sd of the response, or 1 for models of a mean: the longest early step."""
         if not self.score.of_residual:
-            return rules.MAX_EARLY_STEP_OF_UNITS
+            return rules.MAX_EARLY_STEP
         sd = 0.5 if self.values is None else self.values.sd * float(self.coordinates.unit.scale[-1])
-        return rules.MAX_EARLY_STEP_OF_UNITS * sd
-
-    def least_meat(self, state: State) -> float:
-        """Return the minimum of the row model: the least variance of events and of small counts."""
-        return self.score.least_meat(state)
+        return rules.MAX_EARLY_STEP * sd
 
     def typical_long(self, state: State) -> float:
         """Return the length of the score of a unit with the rarer of two outcomes.
@@ -313,17 +295,6 @@ class Regression(Expansion):
         long = rows * float(self.score.farthest(state, np.array([state.theta @ u]))[0])
         most = rules.RARE_LENGTH_OF_UNITS * math.sqrt(1.0 / (1.0 - first) + len(u))
         return min(long * float(np.linalg.norm(state.W @ u)), most)
-
-    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return the curvature error, by the released distribution of the response."""
-        root = np.linalg.inv(state.W)
-        omega = self._constant(root @ H @ root.T)
-        moved = math.sqrt(max(float(d @ H @ d), 0.0) / omega)
-        return self.score.curved_of_units(state, d, H, moved, noise, self.values)
-
-    def remainder(self, state: State, d: Array) -> float:
-        """Return the row model's error (a unit's, for m equal rows, is no less by sqrt(m))."""
-        return self.score.remainder(state, d)
 
 
 # -- Passes over expanded units: the contribution of one unit, in exact integers.
@@ -456,12 +427,12 @@ class UnitsJob:
     turn: Array | None = None
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> PassSums:
-        """Return the exact sums; coins, one per unit, choose meat and ordinary information.
+        """Return the exact sums; coins, one per unit, choose the meat.
 
         Confidential.
         """
         plan, r, k = self.plan, self.r, filled(self.r)
-        totals = {name: ExactSum(k, k) for name in ("information", "meat", "ordinary")}
+        totals = {name: ExactSum(k, k) for name in ("information", "meat")}
         score, scale = np.zeros(k, dtype=object), 0
         with np.errstate(all="ignore"):
             for block in units_of(blocks):
@@ -481,17 +452,14 @@ class UnitsJob:
                     totals["meat"].add(
                         scaled(scores[:, chosen], size[chosen], plan.meat / rules.GRAIN)
                     )
-                unclipped = size <= plan.clip / rules.GRAIN
-                if expanded.whole is not None:
-                    unclipped &= expanded.whole
-                self._add_information(totals, expanded, chosen, unclipped)
+                self._add_information(totals["information"], expanded)
 
         def matrix(name: str) -> Any:
             return totals[name].integers()[:r, :r]
 
         return PassSums(
             matrix("information"), score[:r], matrix("meat") if plan.meat else None,
-            matrix("ordinary") if plan.ordinary else None, scale, (),
+            scale, (),
         )  # fmt: skip
 
     def _scores(self, scores: Array, size: Array) -> npt.NDArray[np.int64]:
@@ -500,25 +468,15 @@ class UnitsJob:
         target = clipped(size, clip)
         return integers_of(end_along(scores, size, clip, target).sum(axis=1))
 
-    def _add_information(
-        self, totals: dict[str, ExactSum], expanded: Expanded, chosen: Any, unclipped: Mask
-    ) -> None:
-        """Add the information of units, and of the chosen ones whose score is whole."""
-        plan = self.plan
+    def _add_information(self, total: ExactSum, expanded: Expanded) -> None:
+        """Add the information of units."""
         rows = expanded.information()
         v = _filled(np.array(rows) if self.turn is None else mapped(self.turn, rows), self.r)
         length = missing(v)
         starts = np.cumsum(expanded.counts) - expanded.counts
         block = BlockOfPeople(v, starts, expanded.counts)
-        radii = [plan.information, *([plan.ordinary] if plan.ordinary else [])]
-        share, *ordinary = factors(length, block, *radii)
-        if plan.ordinary:
-            of = np.zeros(len(unclipped), dtype=bool)
-            of[chosen] = unclipped[chosen]
-            chosen_rows = np.flatnonzero(np.repeat(of, expanded.counts))
-            product(towards_zero(v[:, chosen_rows] * ordinary[0][chosen_rows]), totals["ordinary"])
-        v *= share
-        product(towards_zero(v), totals["information"])
+        v *= factors(length, block, self.plan.information)[0]
+        product(towards_zero(v), total)
 
 
 def _filled(rows: Array, r: int) -> Array:

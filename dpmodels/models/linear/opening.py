@@ -21,8 +21,8 @@ from dpmodels.models.linear.scored import SCORING, VCOV
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import Ball, Interval
 from dpmodels.proof.statistics import Gram, Sum
-from dpmodels.scoring.models import Information, Start, floored
-from dpmodels.scoring.rules import FLOOR_NOISE, START_BIAS, START_FLOOR
+from dpmodels.scoring.models import Start, floored
+from dpmodels.scoring.rules import FLOOR_NOISE, START_FLOOR
 from dpmodels.scoring.run import Opening
 from dpmodels.sums.ask import Added, Ask, Moments, Query, Read, Sums
 from dpmodels.sums.products import end_of_numbers, mapped
@@ -202,8 +202,7 @@ def start_at(
     M = floored(rows.moments / n, max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), START_FLOOR))
     start = Start(
         rows.W @ theta, max(s2, sd, LEAST_VARIANCE * ry * ry), M,
-        Information(rows.moments / n, nu, START_BIAS), coordinates.constant, np.zeros(r),
-        seen=s2,
+        nu, coordinates.constant, np.zeros(r), seen=s2,
     )  # fmt: skip
     return start, s2
 

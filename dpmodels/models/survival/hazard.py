@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -43,8 +43,6 @@ _LEAST_EVENTS = 0.02
 _MOST_PREDICTOR = 30.0
 #: Expected events from which on their part of a cell is not one half.
 _FEW_EXPECTED = 1e-4
-#: Part of a row's expected events from which on it counts as ordinary, though stopped.
-KEPT = 0.5
 #: A person's expected lengths are added up in steps of this, integers.
 _GRAIN = 2.0**-30
 
@@ -224,12 +222,10 @@ class FollowedUp:
         eta = predictor(self.theta[: len(u)], u)
         risk = np.where(counted, np.exp(np.clip(eta, -_MOST_PREDICTOR, _MOST_PREDICTOR)), 0.0)
         T = np.where(D == 1.0, self._event_time(risk, stratum, start, T), T)
-        weight, followed_whole = np.ones(len(T)), None
+        weight = np.ones(len(T))
         if math.isfinite(self.clip):
-            weight, T, D, cut = self._stopped(block, u, risk, stratum, start, T, D, counted)
-            followed_whole = ~np.logical_or.reduceat(cut, np.cumsum(block.counts) - block.counts)
-        expanded = self._summed(block, u, risk, weight, stratum, start, T, D)
-        return replace(expanded, whole=followed_whole)
+            weight, T, D = self._stopped(block, u, risk, stratum, start, T, D, counted)
+        return self._summed(block, u, risk, weight, stratum, start, T, D)
 
     def _bytes(self, block: BlockOfPeople, u: Array) -> tuple[Array, ...]:
         """Return the columns that decide the order of a person's rows with the same times.
@@ -342,10 +338,10 @@ class FollowedUp:
     def _stopped(
         self, block: BlockOfPeople, u: Array, risk: Array, stratum: Index, start: Array, T: Array,
         D: Array, counted: Array,
-    ) -> tuple[Array, Array, Array, Mask]:  # fmt: skip
-        """Return (weights, T, D, cut) of m rows whose follow-up is stopped at expected length C.
+    ) -> tuple[Array, Array, Array]:  # fmt: skip
+        """Return (weights, T, D) of m rows whose follow-up is stopped at expected length C.
 
-        ``cut`` is the mask of rows that lose most of their follow-up. A row has the weight
+        A row has the weight
         ``w = min(1, C / |W z|)``, z of its first cell. Over a person's rows in order, follow-up
         goes up to the last cell k with ``sum_{j <= k} |W z_j| w m_j <= C`` and no
         ``|W z_j| w > C``. m_j is the expected number of events of the *whole* cell j, because the
@@ -379,11 +375,7 @@ class FollowedUp:
         over = before[long] + np.cumsum(steps[:, long], axis=0) > C / _GRAIN
         last[long] = np.argmax(over, axis=0)
         stop = np.maximum(line.edges[last], start)
-        D = np.where(stop >= T, D, 0.0)
-        used = np.ones(len(T))
-        at_risk_through = np.where(np.arange(line.K)[:, None] < last[long], steps[:, long], 0.0)
-        used[long] = at_risk_through.sum(axis=0) / total[long]
-        return weight, np.minimum(T, stop), D, weight * used < KEPT
+        return weight, np.minimum(T, stop), np.where(stop >= T, D, 0.0)
 
     def _squares(self, u: Array, stratum: Index) -> Array:
         """Return the squared whitened length ``|W z_j|^2`` of m rows in each cell j, (K, m).
