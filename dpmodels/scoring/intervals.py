@@ -147,7 +147,7 @@ def infer(
     privacy += (stretch(noise, limits, most) ** 2 - 1.0) * (sampling + privacy)
     every = 0.0
     public = plan.noise.information / n * math.sqrt(2.0 * r)  # over the declared box
-    if not plan.people:
+    if not (plan.people or plan.policy == rules.LEAST_SQUARES):
         explained = phi * sd**2 * float(np.sum(inverse * inverse))
         unexplained = math.sqrt(max(size - rules.STEP_OVER_NOISE * explained, 0.0) / r)
         every = rules.UNEXPLAINED_STEP * min(1.0, public) * unexplained

@@ -65,7 +65,7 @@ UNITS_POLICY = ClipPolicy(two_clips="none")
 
 #: Share of the residual scale within an early pass. [tried]
 SCALE_SHARE = 0.04
-#: Share of a pass after the fit: of its statistics, or of the products of cluster sums. [N 81]
+#: Share of a pass after the fit, for its statistics or for products of cluster sums. [N 81]
 CLOSING_SHARE = 0.10
 #: Share of the mean weight, of the number of clusters, and of stratum totals. [N 81]
 SMALL_SHARE = 0.02
@@ -315,7 +315,8 @@ STRETCH_MAX = 100.0
 STRETCH_MAX_OF_PEOPLE = 4.0
 #: Smallest value given to an eigenvalue below the floor, over the floor. [A 23]
 UNRESOLVED_VALUE = 0.2
-#: Factor of the part of a step that noise does not explain, in the allowance of rows. [A 14]
+#: Factor of the part of a step that noise does not explain, in the allowance of rows, but for least
+#: squares with few columns. [A 14]
 UNEXPLAINED_STEP = 2.0
 #: If the public noise of the information of rows exceeds this, no coefficient is tested. [A 29]
 SIGNAL_IS_NOISE = 1.5

@@ -1437,7 +1437,7 @@ _OF_EXPANSIONS = tuple(
         (_E, "(w - mean) * np.sqrt", "w * np.sqrt", _ALONE),
         (_E, "usable = np.isfinite(u.sum(axis=0)) & (y >= 0.0)", "usable = np.isfinite(u.sum(axis=0))", _ALONE),
         (_H, "mass = length * (weight * risk)", "mass = length * (weight * risk) * np.clip(T - line.edges[:-1, None], 0.0, width) / width", _FOLLOWED),
-        (_H, "D = np.where(stop >= T, D, 0.0)", "pass", _FOLLOWED),
+        (_H, "np.where(stop >= T, D, 0.0)", "D", _FOLLOWED),
         (_H, "D = np.where(counted & (high >= T), rows[where.event], 0.0)", "D = np.where(counted, rows[where.event], 0.0)", _FOLLOWED),
         (_C, "in_range = (y >= 0.0) & (y <= classes.K - 1.0) & (y == np.floor(y))", "in_range = (y >= 0.0) & (y <= classes.K - 1.0)", _ALONE),
         (_C, "grad[k, cut:] = -(ends[k + 1] - ends[k]) * x", "grad[k, cut:] = -ends[k + 1] * x", _EXACT),

@@ -824,7 +824,6 @@ NOT_OF_A_ROW = {
     "proof.sets.floored_cholesky": _PUBLIC,
     "proof.sets.rotated": _PUBLIC,
     "scoring.unit_passes.Regression._constant": _PUBLIC,
-    "scoring.unit_passes.Regression.curved": _PUBLIC,
     "models.panel.Intercepts.events": _PUBLIC,
     "models.survival.hazard.Timeline.hazards": _PUBLIC,
     "models.survival.hazard.Timeline.terms": _PUBLIC,
