@@ -21,15 +21,13 @@ from dpmodels.coefficient_forecasts import (
     error_of_quantile,
     error_of_row,
     family_of_request,
-    level_shares,
     mean_of_response,
-    rarer_share,
     variance_inflation,
 )
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import EVENTS_OF_SURVIVAL
 from dpmodels.planning import SPREAD, Plan, Replanning, spreads
-from dpmodels.scoring.expected import Expectation, ScoreLengths, part_of_level, spread_of_tail
+from dpmodels.scoring.expected import Expectation, ScoreLengths, spread_of_tail
 from dpmodels.scoring.models import Quantile
 from dpmodels.tables.pictures import line_styles, outside_legend, plain_log_axis
 
@@ -364,7 +362,7 @@ def _error_ratio(plan: Plan[Any], facts: Facts, model: int) -> float:
     assumed = unit_error(plan, Facts(), model)
     if of_facts is not None and assumed:
         ratio = of_facts / assumed
-    ratio *= math.sqrt(people_factor(plan, facts)) * _expectation(plan, facts, model=model).privacy
+    ratio *= math.sqrt(people_factor(plan, facts)) * _expectation(plan, facts, model).privacy
     return ratio * _longest_rows(plan, model)
 
 
@@ -493,7 +491,7 @@ def _coefficient_error(plan: Plan[Any], name: str) -> CoefficientError:
         )
     x = float(facts.sd.get(column, assumed))
     error *= math.sqrt(variance_inflation(plan.design, facts.correlations).get(column, 1.0))
-    expected = _expectation(plan, facts, column, model)
+    expected = _expectation(plan, facts, model)
     error *= math.sqrt(people_factor(plan, facts, column))
     sampling = expected.sampling * error / (x * math.sqrt(rows))
     privacy = plan.expected_se.get(name, math.inf)
@@ -501,31 +499,21 @@ def _coefficient_error(plan: Plan[Any], name: str) -> CoefficientError:
 
 
 def _expectation(
-    plan: Plan[Any], facts: Facts, name: str | None = None, model: int = 0
+    plan: Plan[Any], facts: Facts, model: int = 0
 ) -> Expectation:
-    """Return the expected inference of a coefficient, or of a typical one.
+    """Return the expected inference of a coefficient.
 
     Of a fit by moments its errors are those of its plan, and it has no allowance for bias.
     """
     if not hasattr(plan.detail, "engine"):
         return Expectation()
     scoring = plan.detail.scoring(plan.design.p, plan.request.relation)
-    share = None if name is None else _share_of_level(plan, facts, name)
-    few = part_of_level(0.5 if share is None else share, scoring.p)
     stops = plan.design.survival is not None
     if model:  # the expectation is that of the first
         scoring = replace(scoring, chains=(scoring.chains[model], *scoring.chains[:model]))
     lengths = _score_lengths(plan, facts, model)
-    expected: Expectation = scoring.expected(lengths, few, stops=stops)
+    expected: Expectation = scoring.expected(lengths, stops=stops)
     return expected
-
-
-def _share_of_level(plan: Plan[Any], facts: Facts, name: str) -> float | None:
-    """Return the share of the rows with a level, or with the rarer value of a binary column."""
-    shares = level_shares(plan.design, facts.sd)
-    if name not in shares and getattr(plan.design.kinds.get(name), "kind", "") == "binary":
-        return rarer_share(facts.sd[name]) if name in facts.sd else None
-    return shares.get(name)
 
 
 def _score_lengths(plan: Plan[Any], facts: Facts, model: int = 0) -> ScoreLengths:

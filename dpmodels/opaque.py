@@ -204,21 +204,18 @@ def total(x: Rows) -> Rows:
     return Rows(out)
 
 
-def used_up(x: Rows, before: Rows, most: float) -> tuple[Rows, Rows]:
+def used_up(x: Rows, before: Rows, most: float) -> Rows:
     """Return the first column at which ``before`` and the columns so far exceed ``most``.
 
-    And which part of the sum of its columns a row has ahead of that one. A row that never exceeds
-    it has the number of columns, and 1.
+    A row that never exceeds it has the number of columns.
     """
     steps, spent = x.numbers, before.numbers[0]
     sums = total(x).numbers[0]
-    last, part = np.full((1, len(sums)), len(steps)), np.ones((1, len(sums)))
+    last = np.full((1, len(sums)), len(steps))
     long = np.flatnonzero(spent + sums > most)  # few: they alone are added up column by column
     over = spent[long] + np.cumsum(steps[:, long], axis=0) > most
     last[0, long] = np.argmax(over, axis=0)
-    ahead = np.where(np.arange(len(steps))[:, None] < last[0, long], steps[:, long], 0.0)
-    part[0, long] = total(Rows(ahead)).numbers[0] / sums[long]
-    return Rows(last), Rows(part)
+    return Rows(last)
 
 def of_code(table: Any, code: Rows) -> Rows:
     """Return the entries of a public table at each row's code, the last one below 0."""

@@ -373,29 +373,14 @@ def _unreadable(
 # only. These constants are in the table of ``scoring/constants.md``.
 
 
-#: Smallest allowance, in sds of the noise of scores. The allowance is ``min(BASE_BIAS + c l_j,
-#: MOST_BIAS)``. [tried]
-BASE_BIAS = 0.35
-#: The same where two clips tell what the first took. [N 79]
-BASE_OF_TWO = 0.5
-#: Largest value of this allowance. [tried]
-MOST_BIAS = 2.0
+#: Smallest allowance, in sds of the noise of scores. [N 81]
+BASE_BIAS = 0.6
 #: Largest part of the excess that may point in one direction. [N 50]
 ONE_WAY = 0.45
 #: The same over the root of the number of columns. [tried]
 ONE_WAY_ROOT = 0.9
-#: Number of errors of the excess in the allowance of fits by person, per clipped part of the
-#: information. [tried]
-UNSURE_OF_PEOPLE = 3.0
-#: In fits by person, factor of the clipped part of the information in the part that points in one
-#: direction: a clipped group of people points in its own direction. [tried]
-OF_CLIPPED = 2.0
 #: A step has not converged if it changes the scores of its rows by more than this part of C. [N 28]
 SETTLED = 0.6
-#: Smallest remainder at a public row, over the largest remainder, if rows are combined. [N 36]
-LEAST_LEFT = 1e-3
-#: Directions shorter than this part of the longest are not spanned. [tried]
-SPANNED = 1e-9
 
 
 def one_way(r: int) -> float:
@@ -412,114 +397,31 @@ def read_only(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-@dataclass(frozen=True)
-class Tail:
-    """Bound on the change of the sum of scores by people beyond C, over their number."""
-
-    # total, error: what lies beyond, by the released histogram, and its error.
-    total: float = 0.0
-    error: float = 0.0
-
-
 @dataclass(frozen=True, eq=False)
 class Allowance:
     """The bias that an interval allows for, of linear functions of the step d."""
 
-    clipped: bool  # Whether any score can be clipped
-    # inverse, H: (r, r) arrays; ``H_I^{-1}``, as lowered for intervals; information per row,
-    # floored.
-    inverse: Array
-    H: Array
-    ordinary: Array  # (r, r): released information of ordinary rows per row (L)
-    spread_noise: float  # Noise of L that is allowed for in the leverage
-    d: Array  # (r,): the step
-    phi: float
-    score: float  # Noise sd of a score over n
-    tail: Tail | None  # That of people, None of rows
-    leverage_factor: float  # c of the model
-    # bend, every: allowance for the curvature of the loss, over the step along a combination, and
-    # in every direction.
-    bend: float = 0.0
-    every: float = 0.0
-    # (r, r): map to the coordinates of d from those in which noise and clip of the scores are the
-    # same in all directions; None: they are so in the coordinates of d.
-    turn: Array | None = None
-    # points, left: (k, r), (k,) arrays or None; public rows in the coordinates of d, and the
-    # remainder of the step at each.
-    points: Array | None = None
-    left: Array | None = None
-    # (r, k) remainder of the step along directions with floored information, in columns.
-    short: Array | None = None
-    # moved, far: (2, r) moves of the mean score by what two clips took, and the length of a move in
-    # any direction by scores beyond the second.
-    moved: Array | None = None
+    scores: Array  # (r, r): maps the mean score to d
+    H: Array  # (r, r): information per row, floored
+    # least, far: lengths of a change of the mean score in any direction: at least, and by scores
+    # beyond the second clip.
+    least: float
     far: float = 0.0
-
-    def leverage(self, rows: Array) -> Array:
-        """Return l_j of linear functions of d (k, r): information from rows of large leverage."""
-        r, noise = rows @ self.inverse, self.spread_noise
-        ordinary = np.sum((r @ self.ordinary) * r, axis=1) + noise * np.sum(r * r, axis=1)
-        information = np.sum((r @ self.H) * r, axis=1)
-        part = np.divide(
-            ordinary, information, out=np.zeros_like(information), where=information > 0.0
-        )
-        return np.clip(1.0 - part, 0.0, 1.0)
-
-    def _length(self, rows: Array) -> Array:
-        """Return the largest change of linear functions of d by a score of length 1."""
-        along = rows @ self.inverse
-        along = along if self.turn is None else along @ self.turn
-        return np.asarray(np.linalg.norm(along, axis=1) * math.sqrt(self.phi))
+    moved: Array | None = None  # (2, r): changes of the mean score by what two clips took
+    every: float = 0.0  # Length of a change of d in any direction, by a step of unknown cause
 
     def bias(self, rows: Array) -> Array:
         """Return the bias allowance of linear functions of d (k, r)."""
-        few = self.leverage(rows)
-        out = self.bend * np.abs(rows @ self.d)
-        out += self.every * np.linalg.norm(rows, axis=1)
-        if self.moved is not None:
-            part = np.minimum(BASE_OF_TWO + self.leverage_factor * few, MOST_BIAS)
-            sizes = np.abs(rows @ self.inverse @ self.moved.T).sum(axis=1) * math.sqrt(self.phi)
-            length = self._length(rows)
-            least = length * part * self.score if self.clipped else 0.0
-            out += np.maximum(least, sizes) + length * self.far
-        elif self.clipped:
-            part = np.minimum(BASE_BIAS + self.leverage_factor * few, MOST_BIAS)
-            out += self._length(rows) * np.maximum(part * self.score, self._change_by_clipping(few))
-        if self.short is not None or self.points is not None:
-            out = out + self._remainder_part(rows)
+        along = rows @ self.scores
+        out, length = self.every * np.linalg.norm(rows, axis=1), np.linalg.norm(along, axis=1)
+        sizes = 0.0 if self.moved is None else np.abs(along @ self.moved.T).sum(axis=1)
+        out += np.maximum(length * self.least, sizes) + length * self.far
         return np.asarray(out)
 
     def frozen(self) -> Allowance:
         """Return a copy whose arrays cannot be written to."""
-        names = ("inverse", "H", "ordinary", "d", "turn", "points", "left", "short", "moved")
+        names = ("scores", "H", "moved")
         return replace(self, **read_only({name: getattr(self, name) for name in names}))
-
-    def _change_by_clipping(self, few: Array) -> Array:
-        """Return the change that clipped scores may have made in one direction, over n.
-
-        ``few``: part of the information of each coefficient that is from clipped and long units.
-        """
-        if self.tail is None:  # rows are weighed, and none is cut
-            return np.zeros(len(few))
-        unsure = self.tail.total + np.minimum(UNSURE_OF_PEOPLE * few, 1.0) * self.tail.error
-        part = np.minimum(one_way(len(self.d)) + OF_CLIPPED * few, 1.0)
-        return np.asarray(part * unsure)
-
-    def _remainder_part(self, rows: Array) -> Array:
-        """Return the part of linear functions that the remainder of a step may add.
-
-        It is computed along directions that were floored, and at public rows. For a combination
-        ``L = sum c_i x_i`` of these it is at most ``sum |c_i| left_i``, with the c of smallest
-        ``sum (c_i left_i)^2`` (``scoring/theory.md``, 5.9).
-        """
-        out = np.zeros(len(rows))
-        if self.short is not None:
-            out += np.abs(rows @ self.short).sum(axis=1)
-        if self.points is None or self.left is None or not self.left.any():
-            return out
-        size = np.maximum(self.left, LEAST_LEFT * float(self.left.max()))
-        parts = np.linalg.pinv((self.points / size[:, None]).T, rcond=SPANNED) @ rows.T
-        return np.asarray(out + self.left / size @ np.abs(parts))
 
 
 @dataclass(frozen=True, eq=False)

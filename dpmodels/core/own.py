@@ -46,10 +46,6 @@ class OwnRows:
         """Return the largest number of a unit's rows."""
         return self._at_each(np.maximum.reduceat(x.numbers, self._starts, axis=-1))
 
-    def any(self, mark: Rows) -> Rows:
-        """Return whether any of a unit's rows has a mark."""
-        return self._at_each(np.logical_or.reduceat(mark.numbers, self._starts, axis=-1))
-
     def __repr__(self) -> str:
         return "<rows of units, confidential>"
 

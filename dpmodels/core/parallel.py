@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -74,7 +74,7 @@ _LOWEST = 2.0 ** (0.5 * (1 - AT_CLIP))
 #: Length of the second and third block of a score over what they measure (theory 2.8).
 ROOT = math.sqrt(0.75)
 #: Matrices of a pass, in the order of their draw.
-MATRICES = ("information", "meat", "ordinary")
+MATRICES = ("information", "meat")
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,12 @@ class PassSums:
     Between the parts of a table, sums by cell are (K,) arrays of multiples.
     """
 
-    # information, meat, ordinary: (r, r) object arrays or None; integers in units of ``(R /
-    # 2^20)^2``.
+    # information, meat: (r, r) object arrays or None; integers in units of ``(R / 2^20)^2``.
     information: Integers
     # (k r,) object array, the k blocks one behind the other: in units of ``(R_H / 2^20) (4 C /
     # 2^20)``; where rows have weights, of ``C / 2^20``.
     score: Integers
     meat: Integers | None
-    ordinary: Integers | None
     scale: int  # Squared scores, in units of ``scale_cut / 2^20``
     bins: tuple[int, ...]
     fine: bool = False  # Scores are in units of ``C / 2^40``
@@ -112,11 +110,10 @@ class PassSums:
 class Released:
     """Noisy sums of one pass, in real units."""
 
-    # information, meat, ordinary: (r, r) arrays or None
+    # information, meat: (r, r) arrays or None
     information: Array
     score: Array  # (r,)
     meat: Array | None = None
-    ordinary: Array | None = None
     scale: float | None = None
     bins: Array | None = None  # (k,)
     # (1 or 2, r): sums of ``t e`` and ``t' e``: what the clip and the weights of long rows took, up
@@ -162,11 +159,11 @@ class Parallel:
         return _Adding(self.r, blocks) if of is None else (of, _AddingByCell(of, blocks))
 
     def add(self, sums: Any, chosen: Any, w: Any, psi: Any, omega: Any) -> None:
-        """Add a block; ``chosen`` are its rows of the meat and of the ordinary information."""
+        """Add a block; ``chosen`` are its rows of the meat."""
         if isinstance(sums, tuple):
             of, by = sums
             return of.add(by, w, chosen, psi, omega)
-        plan, step = self.plan, self.step
+        plan = self.plan
         z, psi, omega, length, present = self.vectors(w, psi, omega)
         norm = self.norms(psi, length)
         # with weights of either sign the information would reach twice as far (2.2)
@@ -183,8 +180,6 @@ class Parallel:
             # most rows lose nothing to the clip
             rows = np.flatnonzero(part) if i else slice(None)
             sums.score[i] += self.scores(z[:, rows], part[rows], length[rows], root).astype(object)
-        if plan.ordinary:
-            sums.matrices["ordinary"].add(scaled(v[:, chosen], long[chosen], plan.ordinary * step))
         if plan.meat:
             # where z was scaled into a ball its score has the same length as before
             size, at = norm[chosen], length[chosen]
@@ -490,8 +485,8 @@ class ParallelByCell:
     def add(
         self, sums: _AddingByCell, w: CellRows, chosen: Any, psi: Rows, omega: Rows | None
     ) -> None:
-        """Add rows of cells (m,); ``chosen`` are those of the meat and ordinary information."""
-        plan, step = self.into.plan, self.into.step
+        """Add rows of cells (m,); ``chosen`` are those of the meat."""
+        plan = self.into.plan
         factor, weight, length, norm, cells, chosen, ahead = self._complete(w, chosen, psi, omega)
         by = sums.by
 
@@ -502,10 +497,6 @@ class ParallelByCell:
         long = length if weight is None else length * np.sqrt(np.maximum(weight, 0.0))
         if plan.meat:
             put(by["meat"], norm, plan.meat, chosen)
-        if plan.ordinary and self.apart:
-            put(by["ordinary"], long, plan.ordinary * step, chosen)
-        elif plan.ordinary:
-            by["ordinary"].squares.add_rows(cells[chosen])
         if self.apart:
             put(by["information"], long, TOP, slice(None))
             numbers = self.cells + np.arange(len(self.places))
@@ -575,15 +566,9 @@ class ParallelByCell:
 
     def pass_sums(self, by: PassSums) -> PassSums:
         """Return the sums of a pass from its sums by cell, of all rows. **Confidential**."""
-        plan, of, meat, ordinary = self.into.plan, cast("Any", by), None, None
+        plan, of, meat = self.into.plan, cast("Any", by), None
         if plan.meat:
             meat = of.meat.gram(self.ahead, self.places)
-        if plan.ordinary:
-            weights = of.ordinary
-            if not self.apart:
-                k = _multiples(self.length, plan.ordinary * self.into.step).astype(np.int64)
-                weights = replace(weights, squares=weights.squares * (k * k).astype(object))
-            ordinary = weights.gram(self.ahead, self.places)
         if self.apart:
             information = of.information.gram(self.zeta, self.places)
         else:
@@ -593,7 +578,7 @@ class ParallelByCell:
             scores.append(sum_of(self.zeta, part[: self.cells]))
             scores[-1][self.places] = part[self.cells :] << LOW_NOISE
         score = np.concatenate(scores)
-        return PassSums(information, score, meat, ordinary, by.scale, by.bins, self.apart)
+        return PassSums(information, score, meat, by.scale, by.bins, self.apart)
 
 
 def _multiples(length: Array, radius: float, ahead: Array | float = 1.0) -> Array:

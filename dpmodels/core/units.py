@@ -30,7 +30,6 @@ from dpmodels.proof.sets import STEPS, Ball, OneHot, PairMeans
 from dpmodels.proof.statistics import Stack, Sum
 from dpmodels.sources.rows import BlockOfPeople
 from dpmodels.sums.products import (
-    ExactSum,
     end_along,
     end_of_numbers,
     filled,
@@ -63,8 +62,6 @@ class Scores:
     # Makes the rows v (r, m), one or more for each row: ``sum v v'`` over a unit is its
     # information. When asked for: the histogram of lengths does without.
     information: Callable[[], tuple[Rows, ...]]
-    # (1, m): units of which nothing is left out, by weight or by stopping; None: all.
-    whole: Rows | None = None
     # (1, m): part of its unit that each row is, where units count alike; None: rows do.
     shares: Rows | None = None
 
@@ -202,7 +199,7 @@ class UnitPass(Parallel):
     of_units: ClassVar[bool] = True
 
     def add(self, sums: Any, chosen: Any, person: OwnRows, result: Scores) -> None:  # type: ignore[override]
-        """Add units; ``chosen`` are those of the meat and of the ordinary information."""
+        """Add units; ``chosen`` are those of the meat."""
         plan = self.plan
         scores, size, of_rows = summed_scores(result.score.numbers, person.counts)
         scores = _filled(scores, self.r)
@@ -215,35 +212,17 @@ class UnitPass(Parallel):
             sums.scale += int(np.minimum(part, STEPS).sum())
         if plan.meat:
             sums.matrices["meat"].add(scaled(scores[:, chosen], size[chosen], plan.meat / GRAIN))
-        unclipped = size <= plan.clip / GRAIN
-        if result.whole is not None:
-            starts = np.cumsum(person.counts) - person.counts
-            unclipped &= result.whole.numbers[0][starts]
-        self._add_information(sums.matrices, rows_of(result, person), chosen, unclipped)
+        v, counts = rows_of(result, person)
+        v = _filled(np.array(v) if self.turn is None else mapped(self.turn, v), self.r)
+        length = missing(v)
+        block = BlockOfPeople(v, np.cumsum(counts) - counts, counts)
+        v *= factors(length, block, plan.information)[0]
+        product(towards_zero(v), sums.matrices["information"])
 
     def scores_in_ball(self, scores: Array, size: Array) -> npt.NDArray[np.int64]:
         """Return the sum of scores, none longer than C in exact integers."""
         clip = self.plan.clip / GRAIN
         return integers_of(end_along(scores, size, clip, np.minimum(size, clip)).sum(axis=1))
-
-    def _add_information(
-        self, matrices: dict[str, ExactSum], rows: tuple[Array, Index], chosen: Any, unclipped: Mask
-    ) -> None:
-        """Add the information of units, and of the chosen ones whose score is whole."""
-        plan, (v, counts) = self.plan, rows
-        v = _filled(np.array(v) if self.turn is None else mapped(self.turn, v), self.r)
-        length = missing(v)
-        block = BlockOfPeople(v, np.cumsum(counts) - counts, counts)
-        radii = [plan.information, *([plan.ordinary] if plan.ordinary else [])]
-        share, *ordinary = factors(length, block, *radii)
-        if plan.ordinary:
-            of = np.zeros(len(unclipped), dtype=bool)
-            of[chosen] = unclipped[chosen]
-            chosen_rows = np.flatnonzero(np.repeat(of, counts))
-            z = v[:, chosen_rows] * ordinary[0][chosen_rows]
-            product(towards_zero(z), matrices["ordinary"])
-        v *= share
-        product(towards_zero(v), matrices["information"])
 
 
 def _filled(rows: Array, r: int) -> Array:

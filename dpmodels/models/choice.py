@@ -23,7 +23,7 @@ from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, one_of, register_method
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
 from dpmodels.scoring.fit import Back, estimate_fit, plan_fit, release_fit
-from dpmodels.scoring.models import Beginning, Curved, State
+from dpmodels.scoring.models import Beginning, State
 from dpmodels.scoring.rules import CELLS, RARE_LENGTH_OF_UNITS
 from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease
 from dpmodels.scoring.unit_passes import Expansion, in_u, predictor
@@ -187,16 +187,6 @@ class CategoryModel(Expansion):
         norms = np.linalg.norm(state.W @ scores.T, axis=0)
         most = RARE_LENGTH_OF_UNITS * math.sqrt(1.0 / self.rarest + len(state.theta))
         return min(float(norms.max()), most)
-
-    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return the curvature error of a last step if a class is rare.
-
-        The information then moves with the step, as of rare events (``scoring/method.md``, 5.9):
-        by half of the change in units of the information of the class.
-        """
-        square = max(float(d @ H @ d), 0.0)
-        q = max(square - noise, 0.25 * square)
-        return Curved(0.5 * max(1.0 - 4.0 * self.rarest, 0.0) * math.sqrt(q / self.rarest))
 
 
 def at_public_rows(classes: Classes, theta: Array, u: Array) -> tuple[Array, Array]:

@@ -35,7 +35,7 @@ from dpmodels.registry import (
     Method,
     register_method,
 )
-from dpmodels.scoring.rules import SEEN_COUNT
+from dpmodels.scoring.rules import CLEAR_OF_NOISE
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -102,7 +102,7 @@ def _estimated(
     names, windows, person = release.design.names, release.detail, plan.request.unit
     centre, half, d = windows.centre, windows.half, len(names)
     count = min(float(plan.public_n), float(release.values["count"][0]))
-    if count < SEEN_COUNT * sd_count:
+    if count < CLEAR_OF_NOISE * sd_count:
         units = "rows" if person is None else "people"
         few = messages.NO_USABLE(units=units, count=max(count, 0.0), sd=sd_count)
         return Estimate.silent(names, few)

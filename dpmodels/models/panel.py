@@ -28,7 +28,7 @@ from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, Option
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning, LeastSquares, State
 from dpmodels.scoring.pass_plan import Pilot
-from dpmodels.scoring.rules import LINEAR_UNITS, MAX_EARLY_STEP_OF_UNITS
+from dpmodels.scoring.rules import LINEAR_UNITS, MAX_EARLY_STEP
 from dpmodels.scoring.run import Chain, Fitting, ModelSpec, ScoringRelease
 from dpmodels.scoring.unit_passes import Expansion, Regression, in_u, predictor
 from dpmodels.scoring.unit_scales import Spread
@@ -267,7 +267,6 @@ class Intercepts(Expansion):
     variances: Variances | None = None
 
     averages: ClassVar[bool] = True
-    leverage: ClassVar[float] = LeastSquares.leverage
 
     @property
     def share(self) -> float:
@@ -290,7 +289,7 @@ class Intercepts(Expansion):
 
     def longest(self, state: State) -> float:
         """Return two spreads of the response."""
-        return MAX_EARLY_STEP_OF_UNITS * self.sd
+        return MAX_EARLY_STEP * self.sd
 
 
 @dataclass(frozen=True, eq=False)

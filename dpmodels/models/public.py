@@ -115,7 +115,7 @@ def before_passes(fit: Fitting, constant: Array | None, m: int) -> Fitting:
     of_scores = state.W if turn is None else np.linalg.inv(turn) @ state.W  # units have two
     W = roots(with_prior(of_scores, m)[1])[1]
     state = replace(
-        state, theta=theta, W=W, earlier=None, slope=None, seen=0.0, constant=a
+        state, theta=theta, W=W, passed=False, slope=None, seen=0.0, constant=a
     )  # fmt: skip
     return replace(fit, state=state, look=None if turn is None else roots(safe)[1])
 

@@ -107,7 +107,6 @@ class Tabulated(Model):
     omega: Any = None
     early: Any = None
     pass_shares: PassShares = rules.BENT
-    leverage: float = 1.0
     averages: bool = False
     weighted: bool = True
     learns_scale: bool = False

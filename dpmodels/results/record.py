@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.after.inference import Allowance, BiasBound, Tail, read_only
+from dpmodels.after.inference import Allowance, BiasBound, read_only
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, damage_reported
 from dpmodels.messages import PROOF
@@ -417,8 +417,7 @@ def _bound_out(bound: BiasBound | None) -> Any:
         fields: dict[str, Any] = {
             k: _array_out(v) if isinstance(v, np.ndarray) else v for k, v in vars(allowance).items()
         }
-        tail = allowance.tail
-        out.append({"map": _array_out(T), **fields, "tail": None if tail is None else vars(tail)})
+        out.append({"map": _array_out(T), **fields})
     return out
 
 
@@ -433,13 +432,11 @@ def _bound_in(saved: Any) -> BiasBound | None:
     parts: list[tuple[Any, Allowance]] = []
     known = {"map", *Allowance.__dataclass_fields__}
     for part in saved:
-        if not (known >= set(part) and set(Tail.__dataclass_fields__) >= set(part["tail"] or ())):
+        if not known >= set(part):
             return None
         fields: dict[str, Any] = {k: _array_in(v) if isinstance(v, dict) and "shape" in v else v
                   for k, v in part.items()}  # fmt: skip
-        T, tail = fields.pop("map"), fields["tail"]
-        fields["tail"] = None if tail is None else Tail(**tail)
-        parts.append((T, Allowance(**fields)))
+        parts.append((fields.pop("map"), Allowance(**fields)))
     return BiasBound(tuple(parts))
 
 

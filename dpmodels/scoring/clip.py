@@ -25,7 +25,7 @@ _MIDDLES = 2.0 ** ((np.arange(rules.BINS) - rules.AT_CLIP + 0.5) / 2.0)
 UP_TO_SECOND = np.clip(_MIDDLES - 1.0, 0.0, 1.0)  # The excess over C, up to 2 C
 
 
-def seen_bins(bins: Array, sd: float, least: float = rules.SEEN_BIN_SDS) -> Array:
+def seen_bins(bins: Array, sd: float, least: float = rules.VISIBLE_SDS) -> Array:
     """Return a histogram of rows without the bins that noise hides.
 
     A bin counts if it, or it and a neighbour, exceed ``least`` sds of their noise.
@@ -36,7 +36,7 @@ def seen_bins(bins: Array, sd: float, least: float = rules.SEEN_BIN_SDS) -> Arra
     return np.where(seen, np.maximum(bins, 0.0), 0.0)
 
 
-def missed_squares(released: Released, plan: PassPlan, least: float = rules.SEEN_BIN_SDS) -> float:
+def missed_squares(released: Released, plan: PassPlan, least: float = rules.VISIBLE_SDS) -> float:
     """Return the mean excess of squared scores over the radius of the meat, in units of C^2.
 
     ``least``: as in :func:`seen_bins`.
@@ -76,12 +76,12 @@ def _shapes(size: int) -> Array:
     return shape
 
 
-def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
-    """Return mean and error of ``sum counts beyond`` by a curve through released counts.
+def tail_curve(counts: Array, sd: float, beyond: Array) -> float:
+    """Return the mean of ``sum counts beyond`` by a curve through released counts.
 
     The counts of half octaves of the upper tail, with C in the fourth, are ``exp(a + b k - c
-    k^2)``, c >= 0; (b, c) on a grid with equal prior weight, a by least squares: mean and sd over
-    the posterior. Bins beyond C that stand far above the curve count in full. ``beyond``: the
+    k^2)``, c >= 0; (b, c) on a grid with equal prior weight, a by least squares: mean over the
+    posterior. Bins beyond C that stand far above the curve count in full. ``beyond``: the
     excess that a unit of each bin adds.
     """
     counts = np.asarray(counts, dtype=float)
@@ -92,9 +92,6 @@ def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
     loss = 0.5 * ((counts - fit) ** 2 * weight).sum(-1)
     belief = np.exp(loss.min() - loss)  # (b, c): posterior weights of the curves fit, (b, c, k)
     belief /= belief.sum()
-    over = fit @ beyond
-    mean = float((belief * over).sum())
-    error = float(np.sqrt((belief * (over - mean) ** 2).sum()))
     curve = (belief[..., None] * fit).sum(axis=(0, 1))
     # what bins beyond C, one or two together, hold more than the curve and its noise
     excess, noise = counts - curve, np.sqrt(sd * sd + curve)
@@ -102,12 +99,9 @@ def tail_curve(counts: Array, sd: float, beyond: Array) -> tuple[float, float]:
     for i in range(3, len(excess)):
         for j in (i + 1, i + 2):
             size = math.sqrt(float(np.sum(noise[i:j] ** 2)))
-            if j <= len(excess) and float(np.sum(excess[i:j])) > rules.TAIL_BIN_SDS * size:
+            if j <= len(excess) and float(np.sum(excess[i:j])) > rules.NEAR_CLEAR_SDS * size:
                 far[i:j] = np.maximum(far[i:j], excess[i:j])
-    far = np.maximum(far, 0.0)
-    if far.any():
-        error = math.hypot(error, sd * math.sqrt(float(np.sum(beyond[far > 0.0] ** 2))))
-    return mean + float(far @ beyond), error
+    return float((curve + np.maximum(far, 0.0)) @ beyond)
 
 
 # -- Lengths of the scores of people, and the clip that is chosen by them
@@ -174,20 +168,24 @@ class Lengths:
         total = max(float(np.sum(self.counts)), count, 1.0)
         return max(square * count / total, 2.0**-rules.OCTAVE_ZERO)
 
-    def overflow(self, clip: float) -> tuple[float, float]:
-        """Return ``(sum (|s| - C)_+, its error)`` by a curve through the upper tail."""
+    def overflow(self, clip: float) -> float:
+        """Return ``sum (|s| - C)_+`` by a curve through the upper tail."""
         at = 2.0 * math.log2(clip) + rules.OCTAVE_ZERO  # the bin that holds C, as a real number
         first = int(np.clip(math.floor(at) - 3, 0, rules.OCTAVES - 4))
         last = min(first + 9, rules.OCTAVES)
         middles = 2.0 ** ((np.arange(first, last) + 0.5 - at) / 2.0)
         counts = np.array(self.counts[first:last])
         beyond = clear_bins(self.counts, self.sd)[last:]
-        mean, error = tail_curve(counts, self.sd, np.maximum(middles - 1.0, 0.0))
-        if beyond.any():  # longer still, and out of the noise
-            far = 2.0 ** ((np.arange(last, rules.OCTAVES) + 0.5 - at) / 2.0) - 1.0
-            mean += float(beyond @ far)
-            error = math.hypot(error, self.sd * float(np.linalg.norm(far[beyond > 0.0])))
-        return mean * clip, error * clip
+        # longer still, and out of the noise
+        far = 2.0 ** ((np.arange(last, rules.OCTAVES) + 0.5 - at) / 2.0) - 1.0
+        near = tail_curve(counts, self.sd, np.maximum(middles - 1.0, 0.0))
+        return clip * (near + float(beyond @ far))
+
+    def part_beyond(self, clip: float) -> float:
+        """Return the part of the sum of squared lengths that units longer than C have."""
+        size = 2.0 ** (np.arange(rules.OCTAVES) - rules.OCTAVE_ZERO)
+        squares = clear_bins(self.counts, self.sd) * size
+        return float(squares[size > clip * clip / 2.0].sum() / max(float(squares.sum()), 1e-300))
 
     def squares(self, clip: float, radius: float) -> float:
         """Return ``sum (min(|s|, C)^2 - R^2)_+``: the excess of clipped squared scores over R^2."""
@@ -209,14 +207,14 @@ def chosen_clip(lengths: Lengths, mu_score: float, N: float, p: int) -> float:
 
     ``nu(C) = 2C/(mu_s N) sqrt(p/m2)`` is the noise of a score and ``o(C)`` the overflow over N,
     both over the root mean square of one coordinate, and part of it in one direction; half width
-    ``se cv(max(.35 nu, o)/se)``, ``se^2 = 1/N + nu^2``. Post-processing of the histogram.
+    ``se cv(max(.6 nu, o)/se)``, ``se^2 = 1/N + nu^2``. Post-processing of the histogram.
     """
     unit = math.sqrt(lengths.square / p)
     grid = first_clip(p, mu_score, N, lengths.square) * 2.0 ** (
         np.array(rules.CLIP_STEPS_OF_UNITS) / 4.0
     )
     noise = 2.0 * grid / (mu_score * N) / unit
-    beyond = np.array([lengths.overflow(float(c))[0] for c in grid])
+    beyond = np.array([lengths.overflow(float(c)) for c in grid])
     over = beyond / (N * unit)
     se = np.sqrt(1.0 / N + noise**2)
     bias = np.maximum(BASE_BIAS * noise, one_way(p) * over)

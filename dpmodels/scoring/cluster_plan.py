@@ -68,7 +68,7 @@ class ClusterPlan:
     people: bool = False  # Units are people, who may have rows in several clusters
     # Allowed noise of J over that of a fit, if J is averaged afterwards.
     loose: float = 1.0
-    part: float = rules.CLUSTER_SHARE  # Share of J
+    part: float = rules.CLOSING_SHARE  # Share of J
 
     @classmethod
     def of(
@@ -92,15 +92,14 @@ class ClusterPlan:
                 "with unit= the number of clusters must be declared, psus=<number>: one person may "
                 "be alone in any number of clusters, so this number is not estimated privately"
             )
-        part = rules.CLUSTER_SHARE_AVERAGED if averaged else rules.CLUSTER_SHARE
+        part = rules.CLUSTER_SHARE_AVERAGED if averaged else rules.CLOSING_SHARE
         plan = cls(
             sample, mu * math.sqrt(part),
-            0.0 if declared else mu * math.sqrt(rules.CLUSTER_COUNT_SHARE), 0.0,
+            0.0 if declared else mu * math.sqrt(rules.SMALL_SHARE), 0.0,
             n, relation, tuple(chains), people,
-            min(rules.CLUSTER_NOISE_AVERAGED * size**0.25, rules.CLUSTER_NOISE_AVERAGED_MAX)
-            if averaged else 1.0, part,
+            rules.CLUSTER_NOISE_AVERAGED if averaged else 1.0, part,
         )  # fmt: skip
-        return plan._centred(mu * math.sqrt(rules.TOTALS_SHARE), size)
+        return plan._centred(mu * math.sqrt(rules.SMALL_SHARE), size)
 
     def _centred(self, mu: float, size: int) -> ClusterPlan:
         """Return the plan with means of strata taken out: in pairs, by totals, or not at all.
@@ -133,8 +132,8 @@ class ClusterPlan:
     @property
     def share(self) -> float:
         """Part of mu^2."""
-        count = rules.CLUSTER_COUNT_SHARE if self.count else 0.0
-        return self.part + (count + (rules.TOTALS_SHARE if self.totals else 0.0))
+        count = rules.SMALL_SHARE if self.count else 0.0
+        return self.part + (count + (rules.SMALL_SHARE if self.totals else 0.0))
 
     @property
     def steps(self) -> tuple[LedgerStep, ...]:
@@ -142,12 +141,12 @@ class ClusterPlan:
         out = []
         if self.count:
             out.append(
-                LedgerStep("clusters", Gaussian(self.count), share=rules.CLUSTER_COUNT_SHARE)
+                LedgerStep("clusters", Gaussian(self.count), share=rules.SMALL_SHARE)
             )
         k = len(self.chains)
         parts = [
             ("cluster scores", self.mu, self.part),
-            ("stratum totals", self.totals, rules.TOTALS_SHARE),
+            ("stratum totals", self.totals, rules.SMALL_SHARE),
         ]  # fmt: skip
         for label in self.chains:
             for name, mu, share in parts:

@@ -63,7 +63,7 @@ class ClusterRelease:
         root, back = roots(of_rows)
         if not self.determined(chain):
             sd = self.noise_sd * float(np.linalg.norm(back @ back))
-            trace = float(np.trace(back @ J @ back)) + rules.DESIGN_EFFECT_SDS * sd
+            trace = float(np.trace(back @ J @ back)) + rules.VISIBLE_SDS * sd
             return of_rows * max(trace - rules.MIN_DESIGN_EFFECT * (len(J) - 1.0), 1.0)
         J = shrunk(J, self.noise_sd, len(J))
         return np.asarray(root @ floored(back @ J @ back, rules.MIN_DESIGN_EFFECT) @ root)
@@ -88,7 +88,7 @@ def release_clusters(
     total, few = frame.survey.total, False
     if plan.count:
         count = ask("clusters", over.count())
-        few = float(count.values[0]) < rules.MIN_RELEASED_CLUSTERS + rules.SEEN_CLUSTERS * float(
+        few = float(count.values[0]) < rules.MIN_RELEASED_CLUSTERS + rules.VISIBLE_SDS * float(
             count.sd[0]
         )
         total = max(float(count.values[0]), float(LEAST))

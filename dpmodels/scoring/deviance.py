@@ -133,7 +133,7 @@ class Deviance:
             y = np.minimum(y, float(self.low[0] + self.width[0]))
             beyond = self.family.convex(y, self.alpha) - self.family.convex(mean, self.alpha)
             each = 2.0 * (beyond - self.family.convex_slope(mean, self.alpha) * (y - mean))
-        seen = np.where(bins > rules.EMPTY_SDS * last.noise.count, bins, 0.0)
+        seen = np.where(bins > rules.CLEAR_OF_NOISE * last.noise.count, bins, 0.0)
         seen[0] = 0.0  # open below: its rows may have any length down to 0
         above = float(seen @ np.maximum(each - self.low[2] - self.width[2], 0.0))
         return above + self._cut_near_zero(statistics)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dpmodels.after.inference import Allowance, Tail
+from dpmodels.after.inference import BASE_BIAS, Allowance, one_way
 from dpmodels.arrays import Array
 from dpmodels.core.parallel import ROOT, Released
 from dpmodels.scoring import rules
 from dpmodels.scoring.clip import UP_TO_SECOND, Lengths, chosen_clip, first_clip, missed_squares
 from dpmodels.scoring.intervals import stretch
-from dpmodels.scoring.models import State, Traits, floored, roots, scaled_up
+from dpmodels.scoring.models import State, Traits, scaled_up
 from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.scoring.taken import noise_if_nothing_is_cut, taken
 
@@ -120,19 +120,14 @@ class Expectation:
 
 @functools.lru_cache(maxsize=1024)
 def of_rows(
-    passes: tuple[PassPlan, ...], score: Traits, lengths: ScoreLengths, few: float
+    passes: tuple[PassPlan, ...], score: Traits, lengths: ScoreLengths
 ) -> Expectation:
-    """Return the expectation of a fit by passes over rows.
-
-    ``few``: part of the information of the coefficient in rows of large leverage.
-    """
+    """Return the expectation of a fit by passes over rows."""
     last, r, n = passes[-1], passes[-1].p, passes[-1].rows
-    rare, m = 0.0, lengths.events
-    typical = score.jump * math.sqrt(r)
+    m, typical = lengths.events, score.jump * math.sqrt(r)
     if score.can_be_rare and m is not None:
         share = min(m, 1.0 - m) + rules.UNSURE_SHARE / last.strength
         typical = math.sqrt(r * max(1.0 / share - 1.0, 1.0))
-        rare = max(1.0 - 4.0 * min(m, 1.0 - m), 0.0) / math.sqrt(m * (1.0 - m))
     planned, last = last, last.suited(typical, score, last)
     before_facts = noise_if_nothing_is_cut(last) if last.two_clips else planned.noise.score
     scale = 1.0 if score.bounded or score.is_event else _learnt_scale(lengths, r)
@@ -154,92 +149,34 @@ def of_rows(
     unit = (last.clip * scale) ** 2 / r
     squares = missed_squares(drawn_pass(counts), last)
     sd = last.noise.score / n
-    early = passes[-2:][0]
-    before = early.noise.score / early.rows * last.clip / passes[-1].clip
     eye = np.eye(r)
     state = State(eye[-1], eye, 1.0, eye, constant=eye[0])
-    leverage = float(score.jump > 0.0) if last.uncut else score.leverage
+    # in intervals the information is lowered by the second order of its noise
+    lowered = 1.0 - min((last.noise.information / n) ** 2 / 2.0 * (r + 1.0), 0.5)
     table = []
     for released in map(drawn_pass, draws):
         missed, two = missed_squares(released, last), taken(released, last, state, eye)
-        look, safe, inverse, actual = _drawn_information(passes, score, rng)
-        row = look[:1]
-        J = look @ look
-        if score.is_event:
-            root, back = roots(safe)
-            J = root @ floored(back @ J @ back, 1.0) @ root
-        noise = last.noise.ordinary / last.tail_rows
-        ordinary = (1.0 - few) * look @ look + _symmetric(rng, r, noise)
-        d = math.hypot(sd, before) * rng.normal(size=r)
-        size = float(d @ d)
-        bend = 0.5 * rare * math.sqrt(max(size - r * sd * sd, size / 4.0))
-        rule = Allowance(
-            True, inverse, safe, ordinary, noise if last.policy.narrow else 0.0, d, 1.0, sd, None,
-            leverage, bend,
-        )  # fmt: skip
-        added = 1.0  # to the variance of the noise
+        rule, added = Allowance(eye / lowered, eye, BASE_BIAS * sd), 1.0  # to the variance of noise
         if two is not None:
             rule = replace(rule, **two.over(n)[1])
             added += (two.sd / last.noise.score) ** 2
-        along, exact = row @ inverse, row @ actual
-        table.append((
-            float(np.sum((exact @ look) ** 2)), added * float(np.sum(exact**2)),
-            float((along @ J @ along.T)[0, 0]) * max(1.0 + unit * (missed - squares), 0.5),
-            added * float(np.sum(along**2)), float(rule.bias(row)[0]) / sd,
-        ))  # fmt: skip
-    exact_sampling, exact_privacy, printed_sampling, printed_privacy, bias = np.array(table).T
-    sampling, privacy = math.sqrt(exact_sampling.mean()), math.sqrt(exact_privacy.mean())
+        square = max(1.0 + unit * (missed - squares), 0.5)
+        table.append((added, square, float(rule.bias(eye[:1])[0]) / sd))
+    added, square, bias = np.array(table).T
+    privacy = math.sqrt(added.mean())
     far = last.noise.information / n * math.sqrt(2.0 * r)
     far = stretch(far, rules.ROWS_BEAR, rules.STRETCH_MAX)
-    far *= rules.FORECAST_EXCESS[1 if score.is_event else 0]
+    far *= rules.FORECAST_EXCESS[1 if score.is_event else 0] / lowered
     return Expectation(
-        sampling, privacy * scale * last.noise.score / before_facts,
-        (far / sampling) ** 2 * printed_sampling, (far / privacy) ** 2 * printed_privacy,
-        bias / privacy, rules.BIAS_PART[0 if score.averages else 1],
+        1.0, privacy * scale * last.noise.score / before_facts, far**2 * square,
+        (far / privacy) ** 2 * added, bias / privacy, rules.BIAS_PART[0 if score.averages else 1],
     )  # fmt: skip
-
-
-def _symmetric(rng: np.random.Generator, r: int, sd: float) -> Array:
-    """Return a symmetric (r, r) matrix of noise, of this sd in svec coordinates."""
-    noise = rng.normal(size=(r, r))
-    return np.asarray(sd * (noise + noise.T) / 2.0)
-
-
-def _drawn_information(
-    passes: tuple[PassPlan, ...], score: Traits, rng: np.random.Generator
-) -> tuple[Array, Array, Array, Array]:
-    """Return W of the last pass, H there, its inverse in intervals, and that of the step.
-
-    Of rows whose information is the identity. Where H is shrunk its noise is taken to be gone.
-    """
-    last, r = passes[-1], passes[-1].p
-    nu = [plan.noise.information / plan.rows for plan in passes[-2:]]
-    if last.policy.shrinks or len(nu) < 2:
-        lowered = 1.0 - min(nu[-1] ** 2 / 2.0 * (r + 1.0), 0.5)
-        eye = np.eye(r)
-        return eye, eye, eye / lowered, eye
-    errors = [_symmetric(rng, r, sd) for sd in nu]
-    look = roots(floored(np.eye(r) + errors[0], 0.05))[1]
-    total, sd = errors[1], nu[1]
-    if score.averages:
-        weights = np.array(nu) ** -2.0
-        total = (weights[0] * errors[0] + weights[1] * errors[1]) / weights.sum()
-        sd = float(weights.sum() ** -0.5)
-    values, vectors = np.linalg.eigh(look @ (np.eye(r) + total) @ look)
-    floor = max(rules.FLOOR_NOISE * sd * math.sqrt(2.0 * r), rules.FLOOR)
-    safe = np.maximum(values, floor)
-    lowered = np.maximum(safe - sd, floor * rules.UNRESOLVED_VALUE)
-
-    def matrix(of: Array) -> Array:
-        return np.asarray((vectors * of) @ vectors.T)
-
-    return look, matrix(safe), matrix(1.0 / lowered), matrix(1.0 / safe)
 
 
 @functools.lru_cache(maxsize=1024)
 def of_units(
     mu_score: float, sds: tuple[float, float], N: int, r: int, noise: float,
-    lengths: ScoreLengths, few: float, *, stops: bool, leverage: float,
+    lengths: ScoreLengths, *, stops: bool,
 ) -> Expectation:  # fmt: skip
     """Return the expectation of a fit by passes over N units.
 
@@ -261,10 +198,9 @@ def of_units(
     for counts in _draws(lengths.counts(edges, N, r), sd, rules.FORECAST_DRAWS[1], rng):
         released = Lengths(counts, sd)
         clip = first if stops else chosen_clip(released, mu_score, N, r)
-        total, error = (0.0, 0.0) if stops else released.overflow(clip)
-        tail = Tail(total / N, error / N)
+        total = 0.0 if stops else released.overflow(clip)
         clips.append(clip)
-        bias.append(_allowance(r, tail, per_clip * clip / N, leverage, few))
+        bias.append(max(BASE_BIAS, one_way(r) * total / (per_clip * clip)))
     sampling = by_noisy_information(noise)  # as of the privacy error
     privacy = float(np.median(clips)) / (rules.FORECAST_CLIP * first)
     printed = np.exp(2.0 * rules.FORECAST_STRETCH * noise**2 * _normal_grid(len(bias)))
@@ -276,21 +212,7 @@ def by_noisy_information(noise: float) -> float:
     return 1.0 / max(1.0 - rules.FORECAST_STRETCH * noise**2, 0.25)
 
 
-def _allowance(r: int, tail: Tail, sd: float, leverage: float, few: float) -> float:
-    """Return the allowance for bias of a coefficient of units over its privacy error.
-
-    ``sd``: noise sd of a score over n, of scores with root mean square length ``sqrt r``.
-    """
-    eye = np.eye(r)
-    rule = Allowance(True, eye, eye, (1.0 - few) * eye, 0.0, np.zeros(r), 1.0, sd, tail, leverage)
-    return float(rule.bias(eye[:1])[0]) / sd
-
-
 def _draws(counts: Array, sd: float, many: int, rng: np.random.Generator) -> Array:
     """Return histograms (many, bins) with the noise of a release."""
     return np.asarray(counts + sd * rng.normal(size=(many, len(counts))))
 
-
-def part_of_level(share: float, r: int) -> float:
-    """Return the part of a level's information in rows of large leverage, by its share of rows."""
-    return max(rules.LEVERAGE_PART, 1.0 - 2.0 * r * share)

@@ -32,19 +32,18 @@ from dpmodels.scoring.intervals import Inference, infer, infer_units
 from dpmodels.scoring.models import Model, State, roots
 from dpmodels.scoring.notes import (
     EFFECT_VERBS,
-    arrived,
     cluster_notes,
     effects_beyond,
     empty_rows,
     few_events,
     fit_notes,
-    floored_short,
     is_seen,
     marked_names,
     no_ranges_note,
     public_rows,
     separated,
     too_wide,
+    unconverged,
     wide_for_rows,
 )
 from dpmodels.scoring.program import fit_rows
@@ -278,13 +277,10 @@ def estimate_fit(
         inference = replace(inference, sampling=larger * inference.sampling)
         stopped = np.zeros(len(T), dtype=bool)
         if fit.public is not None:
-            inference, far = arrived(inference, fit.public, fit.before, fit.model)
+            far = unconverged(inference, fit.public, fit.before, fit.model)
             rows = public_rows(design, coordinates.ends)
             assert rows is not None
             stopped = rows.columns(far) | fit.on_its_way
-        elif people:
-            allowed = replace(inference.allowance, short=floored_short(inference))
-            inference = replace(inference, allowance=allowed)
         if not fit.model.averages:
             stopped = stopped | _unconverged(fit, inference, T)
         open_ = inference.undetermined(T) | inference.lost
@@ -347,7 +343,7 @@ def estimate_fit(
     sampling, privacy = covariances(parts, lost, by_cluster=clusters is not None)
     empty = _lost(plan, design, parts[0], complete)
     used = complete.get("complete_share", 1.0)
-    if empty and used <= rules.EMPTY_SDS * complete["complete_share_se"]:
+    if empty and used <= rules.CLEAR_OF_NOISE * complete["complete_share_se"]:
         who = "people" if plan.request.unit is not None else "rows"
         return Estimate.silent(every, messages.NO_UNITS(who=who), *empty, stats=complete)
     if released.statistics:
@@ -458,7 +454,7 @@ def _more_flags(
         apart = separated(design, coordinates, M, theta, A)
         apart = apart | stopped & separated(design, coordinates, M, theta, A, least)
         # an effect of noise is not one of separated events
-        apart = apart & (np.abs(part.params) > rules.SEPARATED_EFFECT * widths(part.T))
+        apart = apart & (np.abs(part.params) > rules.MUCH_MOVED * widths(part.T))
     return {
         messages.IMPLAUSIBLE: beyond, messages.FEW_EVENTS: few, messages.SEPARATED: apart,
     }  # fmt: skip
@@ -486,9 +482,8 @@ def _moved_far(inference: Inference, T: Array) -> Mask:
     """Return a mask of the coefficients that clipped scores move by much of their half width."""
     if inference.allowance.moved is None:
         return np.zeros(len(T), dtype=bool)
-    moved = np.abs(T @ inference.inverse @ inference.allowance.moved[0])
-    most = rules.MUCH_MOVED * half_widths(inference, T)
-    return np.asarray(math.sqrt(inference.allowance.phi) * moved > most)
+    moved = np.abs(T @ inference.allowance.scores @ inference.allowance.moved[0])
+    return np.asarray(moved > rules.MUCH_MOVED * half_widths(inference, T))
 
 
 def _beside_places(fit: Fitting, inference: Inference) -> float:

@@ -89,12 +89,11 @@ class Projection:
         spectral = min(rules.PROJECTED_NORM * math.sqrt(square), 1.0)
         noise = replace(
             plan.noise, information=plan.noise.information * spectral,
-            meat=plan.noise.meat * spectral, ordinary=plan.noise.ordinary * spectral,
+            meat=plan.noise.meat * spectral,
         )  # fmt: skip
         released = replace(
             released, information=self.of(released.information),
             meat=None if released.meat is None else self.of(released.meat),
-            ordinary=None if released.ordinary is None else self.of(released.ordinary),
         )  # fmt: skip
         return released, replace(plan, noise=noise, energy=square / spectral**2)
 

@@ -19,7 +19,6 @@ from dpmodels.families import Family, Link
 from dpmodels.scoring import rules
 from dpmodels.scoring.models import (
     Beginning,
-    Curved,
     Evaluate,
     Model,
     Start,
@@ -71,7 +70,6 @@ class MeanModel(Model):
     link: Link = None  # type: ignore[assignment]
     alpha: float | None = None
     pass_shares: PassShares = rules.MEANS
-    leverage: float = rules.LEVERAGE_BIAS_LOW
     averages: bool = False
     weighted: bool = True
     of_residual: bool = False
@@ -86,9 +84,6 @@ class MeanModel(Model):
             family=family,
             link=link,
             alpha=alpha,
-            longest=rules.MAX_EARLY_STEP_LOGIT
-            if link.name == "logit"
-            else rules.MAX_EARLY_STEP_SHORT,
             bounded=link.name == "logit",
             # alpha is found by moments
             learns_scale=family.dispersion == "alpha" and alpha is None,
@@ -147,17 +142,6 @@ class MeanModel(Model):
             alpha = min(max(unbounded, rules.ALPHA[0]), rules.ALPHA[1])
         theta = start.at(self.link.forward(mean) - self.working.exposure)
         return start.state(theta, nuisance=alpha)
-
-    def curved_of_units(
-        self, state: State, d: Array, H: Array, moved: float, noise: float, values: Any
-    ) -> Curved:
-        """Return the curvature error over units. For rare events the information moves with d."""
-        if values is None:
-            return Curved()
-        mean = values.mean
-        if self.family.is_event:
-            mean = max(min(mean, 1.0 - mean), rules.MIN_EVENT_SHARE)
-        return curved(self.family, self.link, state, d, H, noise, mean)
 
     def start(self, start: Start) -> State:
         """Return the start of the working response, moved to the link's scale."""
@@ -251,26 +235,6 @@ class MeanModel(Model):
         omega = self.family.score(mean, before, self.link, state.nuisance)[1]
         return np.asarray(rarer / np.maximum(omega, 1e-300))
 
-    def left_at(self, eta: Array, step: Array) -> Array:
-        """Return half of the curvature error of a step at rows whose means move by ``mu' step``."""
-        eta = np.clip(eta, *self.link.reach)
-        mean = self.link.inverse(eta)
-        after = mean + self.link.slope(eta) * step
-        after = np.maximum(after, rules.MIN_MEAN_LEFT * mean)
-        if self.is_event:
-            after = np.minimum(after, 1.0 - rules.MIN_MEAN_LEFT * (1.0 - mean))
-        end = np.array([self.link.forward(mean) for mean in after.tolist()])
-        return np.asarray(rules.CURVATURE_PART * np.abs(step - (end - eta)))
-
-    def least_meat(self, state: State) -> float:
-        """Return one over the scale: events and few counts vary as the model says, or more."""
-        least = self.family.is_event and not self.shares
-        return 1.0 / state.phi if least or few_counts(self.family, state) else 0.0
-
-    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return the curvature error. If events are rare the information moves with d."""
-        return curved(self.family, self.link, state, d, H, noise)
-
     def evaluate(self, state: State) -> Evaluate:
         """Return the family's score over ``sqrt(phi)`` and its expected information."""
         family, link = self.family, self.link
@@ -351,7 +315,7 @@ def _least_mean(start: Start) -> float:
     a = start.constant
     length = float(np.linalg.norm(a))
     # of theta'M a = h'a and of a'Ma in svec coordinates: entries off the diagonal over sqrt 2
-    sd = 0.5 * start.raw.noise * length * (math.sqrt(0.5) / rules.RESPONSE_UNIT + length)
+    sd = 0.5 * start.noise * length * (math.sqrt(0.5) / rules.RESPONSE_UNIT + length)
     sd /= mass_of(start.M, a)
     return min(max(2.0 * sd, rules.MIN_EVENT_SHARE), rules.EVENT_MEAN[0])
 
@@ -400,38 +364,6 @@ def few_counts(family: Family, state: State) -> bool:
     if family.counts != "whole" or state.constant is None or state.phi < 1.0:
         return False
     return _count_mean(family, state) < rules.RARE_MEAN
-
-
-def curved(
-    family: Family, link: Link, state: State, d: Array, H: Array, noise: float,
-    mean: float | None = None,
-) -> Curved:  # fmt: skip
-    """Return the curvature error of a last step for a likelihood (``method.md``, 5.9).
-
-    With q = d'H d the mean squared change of the linear predictor in units of the information
-    h = a'H a of the constant a, the information changes by the part ``rho sqrt(q/h)``; half of it
-    is missing in the step. Where a step moves the mean down, the information at its end is the
-    part S of that at its start, and errors are 1/S times as large. ``mean``: released (of
-    events: share of the rarer outcome), None: read off the information. Where nothing is rare
-    the error at public rows (:meth:`Model.left_at`) is enough.
-    """
-    if state.constant is None or not (family.is_event or (family.counts and family.canonical)):
-        return Curved()
-    if mean is None:
-        mean = _event_share(link, state) if family.is_event else _count_mean(family, state)
-    rho = max(1.0 - (4.0 * mean if family.is_event else mean), 0.0)
-    if not rho:
-        return Curved()
-    a = np.linalg.solve(state.W.T, state.constant)
-    h = max(float(a @ H @ a), 1e-9)
-    square = float(d @ H @ d)
-    q = max(square - noise, 0.25 * square)
-    moved = rho * float(a @ H @ d) / h
-    return Curved(
-        rules.CURVATURE_PART * rho * math.sqrt(q / h),
-        rules.CURVATURE_PART / 4.0 * rho * q / math.sqrt(h),
-        math.exp(min(max(moved, rules.MIN_LOG_INFORMATION), 0.0)),
-    )
 
 
 def _mean_log(mean: float, small: float) -> float:

@@ -32,15 +32,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Information:
-    """Information per row in the coordinates u, (r, r), and the noise sd of its entries there."""
-
-    matrix: Array
-    noise: float
-    bias: float = 0.0  # Bias of an entry, once whitened
-
-
-@dataclass(frozen=True, eq=False)
 class State:
     """A released fit: the state at which the next pass is evaluated."""
 
@@ -48,7 +39,7 @@ class State:
     W: Array  # (r, r): whitens a row: ``w = W u``
     phi: float  # Scale of the score: ``s = w psi``, psi over ``sqrt(phi)``
     M: Array  # (r, r): second moments of u, released by the start
-    earlier: Information | None = None  # Unfloored information of an earlier pass, to average with
+    passed: bool = False  # Whether a pass has released an information, which W makes round
     slope: Slope | None = None  # Mean score of the pass before
     # Other parameters that passes estimate (alpha of a variance, sd of the residual).
     nuisance: float = 0.0
@@ -140,7 +131,7 @@ def kept_apart(H: Array, noise: float, energy: float = 1.0) -> tuple[Array, floa
     beyond = np.sqrt(np.maximum(away * away - 2.0 * r * noise**2, 0.0))
     size = np.maximum((1.0 - lam) * np.abs(away), beyond)
     out = (vectors * (tau + np.copysign(size, away))) @ vectors.T
-    return np.asarray(out), noise * math.sqrt(max(1.0 - lam, rules.MIN_NOISE_LEFT))
+    return np.asarray(out), noise * math.sqrt(1.0 - lam)
 
 
 def mass_of(M: Array, constant: Array) -> float:
@@ -172,7 +163,7 @@ class Start:
     theta: Array  # (r,): for u, in units of the response of the start
     variance: float  # Variance of its residual
     M: Array  # (r, r): second moments of u, floored
-    raw: Information  # The same, not floored
+    noise: float  # Noise sd of its entries
     constant: Array | None  # (r,): a with ``a'u = 1`` in every complete row
     explained_by_noise: Array  # (r,): the part of theta that noise explains
     # (eigenvalues, eigenvectors): of M, where they are known.
@@ -196,7 +187,7 @@ class Start:
         values, vectors = np.linalg.eigh(safe)
         return cls(
             coordinates.centre + theta / c, max(rss, 0.5 * nu, 1e-4 * t) / c**2, safe,
-            Information(M, nu, rules.START_BIAS), coordinates.constant,
+            nu, coordinates.constant,
             _explained_by_noise(np.asarray(theta), values, vectors, nu) / c, (values, vectors),
             rss / c**2,
         )  # fmt: skip
@@ -209,7 +200,7 @@ class Start:
 
     def state(self) -> State:
         """Return the state after the start of a least-squares model."""
-        return State(self.theta, roots(self.M, self.axes)[1], self.variance, self.M, self.raw)
+        return State(self.theta, roots(self.M, self.axes)[1], self.variance, self.M)
 
     def shifted(self, by: float) -> Array:
         """Return theta with ``by`` added to every linear predictor, if there is a constant."""
@@ -229,7 +220,7 @@ def _explained_by_noise(theta: Array, values: Array, vectors: Array, nu: float) 
     square = (np.bincount(same, part * part) / np.bincount(same))[same]
     square = np.maximum(square, np.finfo(float).tiny)
     return np.asarray(
-        vectors @ (part * np.minimum((rules.START_NOISE_SDS * sd) ** 2 / square, 1.0))
+        vectors @ (part * np.minimum((rules.VISIBLE_SDS * sd) ** 2 / square, 1.0))
     )
 
 
@@ -267,24 +258,11 @@ class Beginning:
 
 
 @dataclass(frozen=True)
-class Curved:
-    """Second-order error of a Newton step."""
-
-    bend: float = 0.0  # Allowance of a coefficient over its change by the step
-    every: float = 0.0  # Allowance in every direction, a length in w
-    stretch: float = 1.0  # Information at the end of the step over that at its start, at most 1
-
-
-@dataclass(frozen=True)
 class Model(ABC):
     """Model in the form that the engine uses: its score, its information and its start."""
 
     pass_shares: PassShares = rules.LINEAR  # Shares of the passes
-    leverage: float = rules.LEVERAGE_BIAS  # Factor c of l_j in the allowance for a bias
-    # Longest step before the last pass, root mean square change of the linear predictor: in
-    # residual sds (models of a residual), or as it is.
-    longest: float = rules.MAX_EARLY_STEP
-    # Whether the information does not depend on theta, so that earlier passes can be averaged in.
+    # Whether the information does not depend on theta.
     averages: bool = True
     weighted: bool = False  # Rows have weights omega
     of_residual: bool = True
@@ -319,20 +297,6 @@ class Model(ABC):
         """Return the model of a design whose ranges are known (declared or estimated)."""
         return self
 
-    def bends(self, state: State, moved: float) -> float:
-        """Return the curvature's part of the allowance, relative to the movement of the step."""
-        return 0.0
-
-    def curved_of_units(
-        self, state: State, d: Array, H: Array, moved: float, noise: float, values: Any
-    ) -> Curved:
-        """Return the curvature error of a last step over units.
-
-        ``moved``: root mean square change of the linear predictor by the step; ``values``: the
-        released distribution of the response.
-        """
-        return Curved(self.bends(state, moved))
-
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the state with the scale that a pass estimated.
 
@@ -361,30 +325,11 @@ class Model(ABC):
         """Return events (or counts) at linear predictors, over the information as of before."""
         raise NotImplementedError
 
-    def left_at(self, eta: Array, step: Array) -> Array:
-        """Return half of the error of a linear step in linear predictors, 0 for linear models."""
-        return np.zeros_like(eta)
-
     def farthest(self, state: State, eta: Array) -> Array:
         """Return the largest ``|psi|`` of any response at linear predictors."""
         psi = self.evaluate(state)
         both = [np.abs(psi(eta, np.full_like(eta, y))[0]) for y in self.outcomes or ()]
         return np.asarray(np.max(both, axis=0))
-
-    def least_meat(self, state: State) -> float:
-        """Return the least J over H that the model allows, or 0 without a lower bound."""
-        return 0.0
-
-    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return the curvature error of a last step d from ``state``.
-
-        H is the floored information per row in w, ``noise`` what it adds to ``d'H d`` on average.
-        """
-        return Curved(self.bends(state, state.length(d)))
-
-    def remainder(self, state: State, d: Array) -> float:
-        """Return the variance of a row's score beyond its mean change along a last step d."""
-        return 0.0
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return W of the next pass: H is the floored information per row in u, as of ``before``.
@@ -403,7 +348,7 @@ class Model(ABC):
         return math.inf
 
     def unit(self, state: State) -> float:
-        """Return the unit of ``longest``."""
+        """Return the unit of the longest early step."""
         return math.sqrt(state.phi)
 
 
@@ -460,8 +405,6 @@ class Quantile(Model):
 
     tau: float = 0.5
     pass_shares: PassShares = rules.BOUNDED
-    leverage: float = 0.0
-    longest: float = rules.MAX_EARLY_STEP_SHORT
     averages: bool = False
     weighted: bool = True
     bounded: bool = True
@@ -487,7 +430,7 @@ class Quantile(Model):
         Where all rows have one fit, few are near it: Huber's score, least squares' information.
         """
         if state.level:
-            corner = rules.MAX_EARLY_STEP_OF_UNITS
+            corner = rules.MAX_EARLY_STEP
             return lambda x, _: (np.clip(x, -corner, corner), np.ones_like(x))
         root = self._root
         width = rules.KERNEL_WIDTH / rules.QUANTILE_SCALE
@@ -524,21 +467,6 @@ class Quantile(Model):
         """The larger of tau and 1 - tau, over the root of their product."""
         return max(self.tau, 1.0 - self.tau) / self._root
 
-    def remainder(self, state: State, d: Array) -> float:
-        """Return the error from rows between both fits, whose scores jump (``method.md``, 5.2)."""
-        return float(np.linalg.norm(d)) / math.sqrt(state.phi) / self._root
-
-    def bends(self, state: State, moved: float) -> float:
-        """Return the error of a step from the slope of a normal density, away from the median.
-
-        ``f'/f = z/sd``: half of that along the step, over the local scale of the quantile.
-        """
-        from scipy.special import ndtri
-
-        z = float(ndtri(self.tau))
-        slope = 0.5 * abs(z) * self._root * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
-        return slope / rules.QUANTILE_SCALE * moved / self.unit(state)
-
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the second moments of u: rows and scores stay parallel."""
         return before.W
@@ -570,7 +498,6 @@ class Huber(Model):
     pass_shares: PassShares = rules.BENT
     given: float | None = None
     fixed: float = 0.0
-    leverage: float = rules.LEVERAGE_BIAS_LOW
     averages: bool = False
     weighted: bool = True
 
@@ -638,7 +565,6 @@ class Expectile(Model):
 
     tau: float = 0.5
     pass_shares: PassShares = rules.BENT
-    leverage: float = rules.LEVERAGE_BIAS
     averages: bool = False
     weighted: bool = True
     learns_scale: bool = False
@@ -685,7 +611,6 @@ class Expectile(Model):
 class Traits(NamedTuple):
     """Properties of a model that its expected inference depends on."""
 
-    leverage: float
     averages: bool
     bounded: bool
     is_event: bool

@@ -43,7 +43,7 @@ def no_ranges_note(names: Sequence[str]) -> Estimate:
 
 def is_seen(lost: float, sd: float) -> bool:
     """Return whether a share of dropped rows is large, and clear of its noise (rules.py)."""
-    return lost >= rules.EMPTY_SHARE and lost > rules.EMPTY_SDS * sd
+    return lost >= rules.EMPTY_SHARE and lost > rules.CLEAR_OF_NOISE * sd
 
 
 def empty_rows(lost: float, sd: float, design: Design, *, shortened: bool) -> list[Note]:
@@ -442,7 +442,7 @@ def still_moving(
 ) -> npt.NDArray[np.bool_]:
     """Return a mask of rows (k, r) in w that a step d moves by more than ``least`` and noise."""
     return np.asarray(
-        np.abs(rows @ d) > np.maximum(least, rules.MOVED_SDS * noise_at(rows, privacy))
+        np.abs(rows @ d) > np.maximum(least, rules.CLEAR_OF_NOISE * noise_at(rows, privacy))
     )
 
 
@@ -489,43 +489,14 @@ def moves_on(fit: Fitting) -> bool:
     return bool(still_moving(rows, step.d, noise, least).any())
 
 
-def floored_short(inference: Inference) -> Array:
-    """Return the missing part of a last step with floored information, (r, k), by direction.
-
-    Along a direction whose information is below its floor a step is too short, by the factor by
-    which an interval lowers the information (:func:`dpmodels.scoring.intervals.infer`). The step is
-    taken less its noise.
-    """
-    axes = inference.unresolved
-    lower = np.sum(axes * (inference.inverse @ axes), axis=0)  # 1 over the lower information
-    over = np.sum(axes * (inference.H @ axes), axis=0) * lower
-    # intervals have the noise of the lower information
-    noise = noise_at(axes.T, inference.privacy) / np.maximum(over, 1.0)
-    left = above_noise(inference.allowance.d @ axes, noise)
-    return np.asarray(axes * (np.maximum(over - 1.0, 0.0) * left))
-
-
-def above_noise(step: Array, noise: Array) -> Array:
-    """Return a step less its noise, by squares."""
-    return np.copysign(np.sqrt(np.maximum(step * step - noise * noise, 0.0)), step)
-
-
-def arrived(
+def unconverged(
     inference: Inference, seen: Array, state: State, score: Model
-) -> tuple[Inference, npt.NDArray[np.bool_]]:
-    """Return inference with an allowance for the error of the last step, and unconverged rows.
+) -> npt.NDArray[np.bool_]:
+    """Return a mask of the public rows (k, r) in u that the last step still moved.
 
-    The allowance has three parts: half of the curvature error of the step less its noise, the part
-    that floors of the information leave, and, at unconverged rows, at least the step's length.
-    ``seen``: public rows (k, r) in u; ``state``: the state at which the last pass was evaluated.
+    ``state``: the state at which the last pass was evaluated.
     """
     rows = seen @ state.W
-    step, noise = rows @ inference.allowance.d, noise_at(rows, inference.privacy)
-    least = np.maximum(settles(rows, inference.plan, state, score), rules.MOVED_SDS * noise)
-    short = floored_short(inference)
-    moved = np.abs(step) > least
-    far: npt.NDArray[np.bool_] = moved | (np.abs(rows @ short).sum(axis=1) > least)
-    left = score.left_at(seen @ state.theta, above_noise(step, noise))
-    left = np.maximum(left, np.abs(step) * moved)
-    bound = replace(inference.allowance, points=rows, left=left, short=short)
-    return replace(inference, allowance=bound), far
+    return still_moving(
+        rows, inference.d, inference.privacy, settles(rows, inference.plan, state, score)
+    )

@@ -42,9 +42,7 @@ def policy_of(p: int, *, averages: bool, of_mean: bool) -> ClipPolicy:
     """
     if averages:
         return rules.WIDE_LEAST_SQUARES if p >= rules.COLUMNS else rules.LEAST_SQUARES
-    if of_mean:
-        return rules.MANY if p >= rules.COLUMNS_OF_MEANS else rules.FEW
-    return rules.MANY if p >= rules.COLUMNS else rules.TAME
+    return rules.MANY if of_mean or p >= rules.COLUMNS else rules.TAME
 
 
 def usable_count(
@@ -55,9 +53,9 @@ def usable_count(
     It is ``default`` (n, or its guess, unless given) if noise hides the count. It is n, if n is
     public, if noise hides that some units are not usable.
     """
-    if total <= rules.SEEN_COUNT * sd:
+    if total <= rules.CLEAR_OF_NOISE * sd:
         return n if default is None else default
-    return n if relation == "replace" and total > n - rules.SEEN_COUNT * sd else total
+    return n if relation == "replace" and total > n - rules.CLEAR_OF_NOISE * sd else total
 
 
 def count_of(
@@ -77,7 +75,6 @@ class Noise:
     information: float
     score: float
     meat: float = 0.0
-    ordinary: float = 0.0
     scale: float = 0.0
     count: float = 0.0
 
@@ -93,16 +90,14 @@ class PassPlan:
     mu_joint: float
     mu_scale: float
     mu_histogram: float
-    # information, clip, meat, ordinary: radii R_H of v, C of scores, R_J of scores in the meat, R_L
-    # of ordinary rows (0: none).
+    # information, clip, meat: radii R_H of v, C of scores, R_J of scores in the meat (0: none).
     information: float
     clip: float
     meat: float
-    ordinary: float
     noise: Noise
     relation: str
     # rows, tail_rows: public numbers of rows that are summed (expected under coins), for all sums,
-    # and for meat and ordinary information.
+    # and for the meat.
     rows: float
     tail_rows: float
     weighted: bool = False  # Rows have weights omega: scores are rounded on a separate lattice
@@ -192,19 +187,20 @@ class PassPlan:
     def suited(self, longest: float, score: Model | Traits, last: PassPlan) -> PassPlan:
         """Return the pass with a clip for L, the ``longest`` score that a typical row can have.
 
-        Rows of a bounded response are weighed before it is seen, with ``C = max(L, min(.8 C, 1.2
-        sqrt(n)/q))``; the second C, n and q, the noise sd of the sum of scores over C, are those of
-        the ``last`` pass. A shorter C has less noise, but moves the target of a model that is not
-        exact (``method.md``, 5.11). Else a second clip tells what the first took in the last pass,
-        and C is a part of the rule's. Noise is in proportion to C, so the ledger stays as it is, as
-        in :meth:`within`.
+        Rows of a bounded response are weighed before it is seen, with ``C = min(.8 C, 1.2
+        sqrt(n)/q)``, in least squares at least L. The second C, n and q, the noise sd of the sum of
+        scores over C, are those of the ``last`` pass. A shorter C has less noise, but moves the
+        target of a model that is not exact (``method.md``, 5.11). Else a second clip tells what the
+        first took in the last pass, and C is a part of the rule's. Noise is in proportion to C, so
+        the ledger stays as it is, as in :meth:`within`.
         """
         rare = rules.RARE_CLIP * longest > rules.HUMP_PART * self.clip
         weighs = score.outcomes is not None and (rare or score.bounded)
         clip = rules.FIRST_CLIP * self.clip if self.two_clips else self.clip
         if weighs:
             noise = last.noise.score / last.clip / math.sqrt(last.rows)  # over a sampling error
-            clip = max(longest, min(rules.UNCUT_CLIP * last.clip, rules.UNCUT_NOISE / noise))
+            least = longest if score.averages else 0.0  # no line fits a share exactly
+            clip = max(least, min(rules.UNCUT_CLIP * last.clip, rules.UNCUT_NOISE / noise))
         return replace(
             self, clip=clip, noise=replace(self.noise, score=self.noise.score * clip / self.clip),
             uncut=weighs, weighted=self.weighted or weighs, rare=rare,
@@ -228,10 +224,7 @@ def longer(passes: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
     ``passes``: those of the start and the planned passes.
     """
     *early, last = passes
-    while (
-        len(early) <= rules.MAX_EARLY_PASSES
-        and (1.0 - rules.EXTRA_PASS_SHARE) * last >= rules.MIN_LAST_PASS_SHARE
-    ):
+    while len(early) <= rules.MAX_EARLY_PASSES:
         early.append(rules.EXTRA_PASS_SHARE * last)
         last *= 1.0 - rules.EXTRA_PASS_SHARE
         yield (*early, last)
@@ -245,8 +238,8 @@ def plan_pass(
     """Return pass k >= 1 of these shares, ``len(pass_shares.passes) - 1`` the last.
 
     ``mu``: strength of the whole fit with the start; ``n``: rows that the pass reads (public, a
-    guess, or expected under coins); ``tail``: rows from which meat and ordinary information of
-    the last pass are computed. Without ``meat`` the last pass releases the scale in place of J.
+    guess, or expected under coins); ``tail``: rows from which the meat of the last pass is
+    computed. Without ``meat`` the last pass releases the scale in place of J.
     ``of_weights``: rows have case weights, so scores have long tails.
     """
     last = k == len(pass_shares.passes) - 1
@@ -260,7 +253,7 @@ def plan_pass(
     twice = sensitivity(Sum(Ball(p)), relation, "l2")
     # In separate releases of these shares the noise sds would be reach / (mu sqrt(share)); the
     # joint release keeps their ratios and gives back what its smaller sensitivity saves.
-    matrices = share["information"] + share["meat"] + share["ordinary"]
+    matrices = share["information"] + share["meat"]
     total = matrices + share["score"]
     joint = joint_sensitivity(matrices / gram_l2**2, share["score"] / twice**2, relation, p)
     gain = math.sqrt(total) / joint
@@ -275,7 +268,6 @@ def plan_pass(
         J2 = p * max(
             rules.MIN_RADIUS, rules.MEAT_FACTOR * math.sqrt(effective_mu["meat"] * tail / p)
         )
-    L2 = policy.ordinary * p if share["ordinary"] else 0.0
     cut = rules.SCALE_CUT
     if of_weights:
         cut = max(rules.SCALE_CUT_OF_WEIGHTS, (rules.SCALE_CUT_OVER_CLIP * C) ** 2 / p)
@@ -292,13 +284,12 @@ def plan_pass(
         information=gram_l2 * H2 / effective_mu["information"],
         score=twice * C / effective_mu["score"],
         meat=gram_l2 * J2 / effective_mu["meat"] if J2 else 0.0,
-        ordinary=gram_l2 * L2 / effective_mu["ordinary"] if L2 else 0.0,
         scale=cut * p / mu_scale if mu_scale else 0.0,
         count=one_bin / mu_histogram if mu_histogram else 0.0,
     )
     return PassPlan(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
-        math.sqrt(J2), math.sqrt(L2), noise, relation, n, tail, weighted,
+        math.sqrt(J2), noise, relation, n, tail, weighted,
         policy=policy, strength=mu * n, scale_cut=cut * p,
         of_weights=of_weights,
     )  # fmt: skip
@@ -321,17 +312,13 @@ def _shares(pass_shares: PassShares, *, last: bool, meat: bool) -> dict[str, flo
     if not last:
         return {
             "information": pass_shares.information, "score": pass_shares.score, "meat": 0.0,
-            "ordinary": 0.0, "scale": pass_shares.scale, "histogram": 0.0,
+            "scale": pass_shares.scale, "histogram": 0.0,
         }  # fmt: skip
-    remaining = 1.0 - pass_shares.ordinary
     return {
-        "information": remaining * pass_shares.last_information,
-        "score": remaining * pass_shares.last_score,
-        "meat": remaining * pass_shares.meat if meat else 0.0,
-        "ordinary": pass_shares.ordinary,
-        "scale": 0.0 if meat else remaining * pass_shares.meat,
-        "histogram": remaining * pass_shares.histogram,
-    }
+        "information": pass_shares.last_information, "score": pass_shares.last_score,
+        "meat": pass_shares.meat if meat else 0.0, "scale": 0.0 if meat else pass_shares.meat,
+        "histogram": pass_shares.histogram,
+    }  # fmt: skip
 
 
 def noise_ratio(mu: float, p: int, n: int) -> float:
@@ -362,8 +349,8 @@ def pilot_windows(design: Design, n: int, x: float) -> Windows:
     local = any(c.kind not in _SPREAD for c in design.columns) or any(
         v.kind != "real" for v in design.kinds.values()
     )
-    apart = power_of_two(min(n / (rules.PILOT_PLACES[local] * WINDOW), rules.PILOT_PERIOD))
-    every = power_of_two(min(rules.PILOT_NOISE / x, rules.PILOT_EVERY[local], apart))
+    apart = power_of_two(n / (rules.PILOT_PLACES[local] * WINDOW))
+    every = power_of_two(min(rules.PILOT_NOISE / x, rules.PILOT_COINS, apart))
     return Windows(every, 1 if local else apart // every)
 
 
@@ -374,7 +361,7 @@ def power_of_two(most: float) -> int:
 
 @dataclass(frozen=True)
 class Pilot:
-    """Pilot samples of a large table: rows for early passes, and for meat and ordinary rows."""
+    """Pilot samples of a large table: rows for early passes, and for the meat."""
 
     every: int = 1  # Each row with probability 1 / every, by secret coins ..
     # ... or whole windows of rows, where the order of the rows is public.
@@ -391,7 +378,7 @@ class Pilot:
         return max(self.windows.count(n) if by_place else n // self.every, 1)
 
     def tail(self, n: int) -> int:
-        """Return the number of rows from which meat and ordinary information are computed."""
+        """Return the number of rows from which the meat is computed."""
         return max(n // self.every, 1)
 
     def read_start(self, passes: int) -> Read:
@@ -403,26 +390,18 @@ class Pilot:
         return Read(self.first, then=(self.every,) * ahead)
 
     def read(self, *, last: bool = False) -> Read:
-        """Return the rows for a pass: all for the last, with a sample for meat and information."""
+        """Return the rows for a pass: all for the last, with a sample for the meat."""
         if last:
             return Read(inner=self.every)
         return Read(1 if self.windows.every > 1 else self.every, self.windows)
 
 
-def many_for_units(mu: float, N: int, p: int) -> bool:
-    """Return whether a budget is small for the number of columns, as for rows. Public."""
-    return p >= rules.COLUMNS and columns_noise(mu, N, p) > rules.WIDE_NOISE
-
-
-def shares_of_units(*, last: bool, scale: bool, many: bool) -> UnitShares:
-    """Return the shares within a pass; ``many``: columns are many for the budget."""
-    if last:
-        return rules.LAST_OF_COLUMNS if many else rules.LAST
-    return (
-        replace(rules.EARLY, scale=rules.SCALE_SHARE, score=rules.EARLY.score - rules.SCALE_SHARE)
-        if scale
-        else rules.EARLY
-    )
+def shares_of_units(*, last: bool, scale: bool) -> UnitShares:
+    """Return the shares within a pass."""
+    of = rules.LAST if last else rules.EARLY
+    if last or not scale:
+        return of
+    return replace(of, scale=rules.SCALE_SHARE, score=of.score - rules.SCALE_SHARE)
 
 
 def information_of_units(x: float, p: int) -> float:
@@ -437,8 +416,7 @@ def forecast(mu: float, N: int, p: int, last: float) -> float:
     ``rho = 2 p^1.5 R/m``, ``m = mu_H N`` of the last pass, R the radius^2 over the trace; ``mu`` is
     of the whole fit, ``last`` the share of the last pass.
     """
-    share = shares_of_units(last=True, scale=False, many=many_for_units(mu, N, p))
-    m = mu * math.sqrt(share.information * last) * N
+    m = mu * math.sqrt(rules.LAST.information * last) * N
     if not m > 0.0:
         return math.inf
     return 2.0 * p**1.5 * information_of_units(m / p, p) / m

@@ -171,7 +171,7 @@ def rows_of_start(Q: Array, sd: float, guess: float, coordinates: Coordinates) -
     if a is None:
         return guess
     count = counted_rows(Q[:-1, :-1], a)
-    return count if count > rules.SEEN_COUNT * sd * float(a @ a) else guess
+    return count if count > rules.CLEAR_OF_NOISE * sd * float(a @ a) else guess
 
 
 def within_reach(state: State, seen: Array) -> State:

@@ -75,9 +75,9 @@ class RowsPlan(ScoringPlan):
     opening: Opening | None = None  # Another method for the start; None: rows in one ball
     forecast: ClassVar[Forecast] = rules.OF_ROWS
 
-    def expected(self, lengths: ScoreLengths, few: float, *, stops: bool) -> Expectation:
+    def expected(self, lengths: ScoreLengths, *, stops: bool) -> Expectation:
         """Return the expected inference of a coefficient."""
-        return of_rows(self.passes, Traits.of(self.chains[0].score), lengths, few)
+        return of_rows(self.passes, Traits.of(self.chains[0].score), lengths)
 
     @property
     def ledger(self) -> tuple[LedgerStep, ...]:
@@ -180,10 +180,7 @@ def start_radius(detail: ScoredDetail, rank: int) -> float:
     kappa = rules.INFORMATION_FACTOR * x**rules.INFORMATION_POWER
     if rank >= rules.COLUMNS:
         kappa = min(kappa, rules.NARROW_FACTOR * x / math.sqrt(rank))
-    # in proportion to mu n, so that more budget never means more noise
-    most = rules.START_RADIUS_MAX * max(detail.mu * detail.rows / rules.START_STRONG, 1.0)
-    most = min(most, rules.START_RADIUS_MAX_STRONG)
-    return math.sqrt((rank + 1.0) * min(max(1.0, kappa), most))
+    return math.sqrt((rank + 1.0) * min(max(1.0, kappa), rules.START_RADIUS_MAX))
 
 
 class RowEngine(ScoringEngine):

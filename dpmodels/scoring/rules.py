@@ -27,13 +27,11 @@ from dpmodels.core.units import OCTAVES as OCTAVES
 
 # -- Kinds of models over rows, chosen by public numbers
 
-#: From this number of columns on, a model of a residual counts as one with many columns. [N 3]
+#: From this number of columns on, a model counts as one with many columns. [N 3]
 COLUMNS = 6
 #: Value of ``p^1.5/(mu n)`` from which on a model with many columns uses the shares for noisy
 #: passes. [N 7]
 WIDE_NOISE = 0.008
-#: From this number of columns on, a model of a mean counts as one with many columns. [tried]
-COLUMNS_OF_MEANS = 10
 
 
 @dataclass(frozen=True)
@@ -43,14 +41,9 @@ class ClipPolicy:
     # Scores carry the weight ``min(1, R_H^2/|v|^2)`` that the ball of the information gives a row
     # anyway: step and information are of one weighted fit (Mallows).
     by_leverage: bool = False
-    # The released information is shrunk towards its mean eigenvalue by the part of its spread that
-    # noise explains. The last step loses a part of its noise.
-    shrinks: bool = False
     narrow: bool = False  # The radius of the information follows its noise
     #: Smallest clip C, divided by sqrt p. A shorter clip has less noise and more bias. [N 7]
     clip: float = 1.5
-    #: Smallest R_L^2, divided by p. Rows within R_L count as ordinary. [A 6]
-    ordinary: float = 2.0
     # Passes that release scores cut at C and at 2 C (theory 2.8). Early passes of least squares do
     # not decide where it ends.
     two_clips: Literal["all", "last", "none"] = "all"
@@ -63,22 +56,21 @@ TAME = ClipPolicy()
 #: Clip policy for least squares with few columns. [A 1]
 LEAST_SQUARES = ClipPolicy(two_clips="last")
 #: Clip policy for least squares with many columns. [N 6]
-WIDE_LEAST_SQUARES = ClipPolicy(
-    by_leverage=True, shrinks=True, narrow=True, clip=1.0, ordinary=1.5, two_clips="last"
-)
-#: Clip policy for models of a mean with few columns. [A 18]
-FEW = ClipPolicy(by_leverage=True)
-#: Clip policy for models of a mean, and for bounded scores, with many columns. [N 8]
-MANY = ClipPolicy(by_leverage=True, shrinks=True)
-#: Clip policy for fits by person: H is shrunk towards the identity in the coordinates of the pass,
-#: which the pass before made round. [N 51]
-UNITS_POLICY = ClipPolicy(shrinks=True, two_clips="none")
+WIDE_LEAST_SQUARES = ClipPolicy(by_leverage=True, narrow=True, clip=1.0, two_clips="last")
+#: Clip policy for models of a mean, and for bounded scores with many columns. [N 8]
+MANY = ClipPolicy(by_leverage=True)
+#: Clip policy for fits by person. [N 51]
+UNITS_POLICY = ClipPolicy(two_clips="none")
 
 
 # -- Shares of the passes over rows
 
 #: Share of the residual scale within an early pass. [tried]
 SCALE_SHARE = 0.04
+#: Share of a pass after the fit, for its statistics or for products of cluster sums. [N 81]
+CLOSING_SHARE = 0.10
+#: Share of the mean weight, of the number of clusters, and of stratum totals. [N 81]
+SMALL_SHARE = 0.02
 
 
 @dataclass(frozen=True)
@@ -91,9 +83,6 @@ class PassShares:
     #: Share of the scores within an early pass. They decide the step. [tried]
     score: float = 0.66
     scale: float = SCALE_SHARE
-    #: Share of the ordinary information within the last pass. The other four sums divide the
-    #: remainder. [tried]
-    ordinary: float = 0.05
     #: Share of the information within the last pass. [tried]
     last_information: float = 0.18
     #: Share of the scores within the last pass. [tried]
@@ -125,8 +114,6 @@ MEANS = PassShares((0.12, 0.08, 0.10, 0.15, 0.55))
 BOUNDED = PassShares((0.15, 0.12, 0.15, 0.58), information=0.33, score=0.67, scale=0.0)
 #: Share of the reserve that an extra pass uses (method 3.2). [N 19]
 EXTRA_PASS_SHARE = 0.18
-#: Smallest share of the last pass after extra passes. [A 8]
-MIN_LAST_PASS_SHARE = 0.2
 #: Largest number of passes before the last. [A 8]
 MAX_EARLY_PASSES = 6
 #: Name of the step that pays for the last pass and for extra passes. [name]
@@ -137,8 +124,6 @@ FIRST_CLIP = 0.7071
 BEYOND_SECOND = 1.5
 #: The same of an exponential tail, with C of 1.25 of its scales. [exact]
 OF_LIGHT_TAIL = 0.4
-#: Share of the fit statistics, if they are requested. [tried]
-STATISTICS_SHARE = 0.10
 #: Name of the step that releases the fit statistics. [name]
 STATISTICS_STEP = "fit statistics"
 
@@ -180,9 +165,6 @@ MEAT_NOISE = 0.10
 UNCUT_CLIP = 0.8
 #: There C is no longer than one whose noise is this part of a sampling error. [N 78]
 UNCUT_NOISE = 1.2
-#: Noise sds above zero from which on a released number of rows replaces the guess (n private).
-#: [tried]
-SEEN_COUNT = 4.0
 
 # -- Bins
 
@@ -218,8 +200,12 @@ ROUNDING_PART = 1e-11
 NUMBER_SHARES = (0.02, 0.03)
 #: Smallest part of the distances that must lie in the tail that determines a scale. [tried]
 TAIL_PART = 0.1
-#: Noise sds from which on a count is visible. [tried]
+#: Noise sds from which on a count, a bin (or two neighbours), a variance, or a part of the fit of
+#: the start is visible. [N 12, 80]
 VISIBLE_SDS = 2.0
+#: Noise sds from which on a released number is clear: a count, a step, a share of empty rows, or
+#: the lack of usable rows that stops a call. [N 81]
+CLEAR_OF_NOISE = 3.0
 #: Smallest count in a tail, in noise sds, if only a sample of the rows is read. [tried]
 CLEAR_TAIL_SDS = 100.0
 #: A tail with more than this part of the rows does not determine a scale. [tried]
@@ -227,17 +213,15 @@ MAX_TAIL_PART = 0.7
 #: If more than this part of the distances is in one half octave, the number has few values and no
 #: normal tail. [N 17]
 ONE_LENGTH_PART = 0.5
-#: Smallest half range of a response, over its scale. [tried]
-RESPONSE_SCALES = 3.0
 #: A range of the response may be widened until the noise of the start is this part of the scale. [A
 #: 24]
 START_NOISE_OF_RANGE = 0.5
 #: Part of the variance of the range that is added to the squared scale of a predictor. [A 28]
 RANGE_VARIANCE_PART = 0.004
+#: Eigenvalues that differ by less than this relative amount count as equal. [tried]
+EQUAL_EIGENVALUES = 1e-9
 #: Name of the release of the mean weight. [name]
 WEIGHT_STEP = "weights"
-#: Share of the release of the mean weight. [tried]
-WEIGHT_SHARE = 0.02
 #: Number of bins of w/W, one per half octave. The last holds all smaller weights, and rows without
 #: a positive weight. [size]
 WEIGHT_BINS = 32
@@ -247,20 +231,8 @@ WEIGHT_BINS = 32
 #: Smallest eigenvalue of the start in public coordinates. A range that is 1000 times too wide gives
 #: 1e-6. [tried]
 START_FLOOR = 1e-7
-#: Assumed bias of an entry of the second moments that clipping to the ball of the start leaves, in
-#: whitened coordinates. [A 11]
-START_BIAS = 0.2
-#: A part of the fit of the start counts as noise up to this number of noise sds. [N 12]
-START_NOISE_SDS = 2.0
-#: Eigenvalues that differ by less than this relative amount count as equal. [tried]
-EQUAL_EIGENVALUES = 1e-9
-#: Largest squared radius of the ball of a start with measured scales, divided by p + 1, if mu n is
-#: small. [A 13]
+#: Largest squared radius of the ball of a start with measured scales, divided by p + 1. [A 13]
 START_RADIUS_MAX = 2.0
-#: The same if mu n is large; between both it is in proportion to mu n. [A 13]
-START_RADIUS_MAX_STRONG = 4.0
-#: Value of mu n from which on this radius grows. [A 13]
-START_STRONG = 2_000.0
 #: Largest distance, on the link scale, of public rows from the mean row in a start for events or
 #: counts. [N 14]
 REACH_OF_START = 4.0
@@ -283,19 +255,12 @@ ALPHA = (1e-3, 20.0)
 FLOOR_NOISE = 0.7
 #: Smallest floor of the eigenvalues in fits by person, over the mean eigenvalue. [N 6]
 FLOOR = 0.05
-#: Smallest part of the noise variance that remains after shrinkage. [A 25]
-MIN_NOISE_LEFT = 0.05
-#: Scores that have changed their sign show an information above H only beyond this number of noise
-#: sds. [N 75]
-OVERSHOT_SDS = 1.0
-#: The last step loses this part of the share of its square that noise explains. [N 5]
+#: The last step loses this part of the share of its square that noise explains. Early steps of
+#: people are divided by 1 plus this part of their length. [N 5]
 DAMPING = 0.5
-#: Longest early step in a model of a residual, in residual sds. [tried]
-MAX_EARLY_STEP = 1.4
-#: Longest early step for a quantile, and for a mean whose link is not the logit. [tried]
-MAX_EARLY_STEP_SHORT = 0.7
-#: Longest early step for a logit. [tried]
-MAX_EARLY_STEP_LOGIT = 1.0
+#: Longest early step, root mean square change of the linear predictor: in residual sds, in spreads
+#: of the response in fits by person, or without a unit. [N 81]
+MAX_EARLY_STEP = 1.0
 #: A pass multiplies phi by this factor times the mean squared score over its expectation. [A 31]
 SCALE_UPDATE = 1.1
 #: Bounds of the factor of phi in one pass. [tried]
@@ -306,8 +271,6 @@ STEP_OVER_NOISE = 3.0
 #: A step of a model of a mean counts as a move if the linear predictor of a public row changes by
 #: at least this much. [N 38]
 MOVED_LINK = 0.3
-#: The change must also be at least this number of its noise sds. [tried]
-MOVED_SDS = 3.0
 #: Local scale of a quantile fit, over its asymptotic sd. The result is 1 for the median of normal
 #: errors. [exact]
 QUANTILE_SCALE = 1.25
@@ -319,18 +282,13 @@ KERNEL_WIDTH = 0.35
 #: (slopes, bends) of the log of counts over half octaves, as arguments of ``np.linspace``. C may
 #: lie in the bulk of the scores, and counts of normal scores fall ever faster. [tried]
 BULK_TAILS = ((-1.6, 3.0, 47), (0.0, 2.0, 21))
-#: A bin counts in full from this number of its errors above the fitted curve. [N 48]
-TAIL_BIN_SDS = 4.0
-#: A bin of rows counts, or two neighbours, from this number of noise sds on. [N 80]
-SEEN_BIN_SDS = 2.0
 #: Largest a-priori sd of what clips take, as a part of the rows. Where noise is larger than that,
 #: nearly nothing of it is given back. [N 79]
 MOST_TAKEN = 0.02
-#: Part of the excess beyond 2 C, over the root of the rank, that may point in one direction. [N 79]
-FAR_ONE_WAY = 0.5
 #: Runs of three bins count as clear if they exceed this number of noise sds. [tried]
 CLEAR_SDS = 9.0
-#: Bins next to clear ones count as clear if they exceed this number of noise sds. [tried]
+#: Bins next to clear ones count as clear if they exceed this number of noise sds. A bin counts in
+#: full from this number of its errors above the fitted curve. [N 48]
 NEAR_CLEAR_SDS = 4.0
 #: Number of bins assumed to hold most units if noise hides which bins do. [A 30]
 HIDDEN_BINS = 7
@@ -350,26 +308,15 @@ BOUNDED_BEAR = (0.35, 0.4)
 STRETCH_MAX = 100.0
 #: The same in fits by person. [N 54]
 STRETCH_MAX_OF_PEOPLE = 4.0
-#: Value given to an eigenvalue below the floor, over the floor, if H was not shrunk. [A 23]
-UNRESOLVED_VALUE = 0.1
-#: Smallest value given to it if H was shrunk. [A 23]
-UNRESOLVED_VALUE_SHRUNK = 0.2
-#: Factor of the part of a step that noise does not explain, in the allowance of models that shrink
-#: H. [A 14]
+#: Smallest value given to an eigenvalue below the floor, over the floor. [A 23]
+UNRESOLVED_VALUE = 0.2
+#: Factor of the part of a step that noise does not explain, in the allowance of rows, but for least
+#: squares with few columns. [A 14]
 UNEXPLAINED_STEP = 2.0
-#: If the public noise of the information exceeds this, no coefficient of a model that shrinks H is
-#: tested. [A 29]
+#: If the public noise of the information of rows exceeds this, no coefficient is tested. [A 29]
 SIGNAL_IS_NOISE = 1.5
-#: A coefficient with this part of its variance in unresolved directions is not determined. [tried]
-UNRESOLVED_PART = 0.5
-#: If H was shrunk, a coefficient with less information than this is not determined. [A 29]
-MIN_INFORMATION = 0.3
-#: The same limit in noise sds. [A 29]
+#: A coefficient with less information than this number of noise sds is not determined. [A 29]
 MIN_INFORMATION_SDS = 4.0
-#: Factor c of l_j in the allowance for least squares and expectiles. [tried]
-LEVERAGE_BIAS = 4.0
-#: Factor c for families, Huber and fits by person. Quantiles have 0. [tried]
-LEVERAGE_BIAS_LOW = 1.0
 #: Largest factor of sampling variances by the residual variance of the start. [N 22]
 START_SPREAD = 12.0
 #: Limit of a note in fits by person, where the spread is that of the released distribution of the
@@ -380,20 +327,16 @@ MIN_ERROR_PART = 0.9
 #: Half the range of a response, in residual sds, from which rows that noise hides could decide a
 #: slope of least squares. [N 79]
 HIDING_SDS = 20.0
-#: Clipped scores are noted if they move a coefficient by more than this part of its half width. [N
-#: 79]
+#: Clipped scores are noted if they move a coefficient by more than this part of its half width, and
+#: separated events if an effect is larger than that. [N 79]
 MUCH_MOVED = 0.5
 #: A fit whose information depends on it has not converged if its last step exceeds this number of
 #: noise sds. [N 55]
 UNCONVERGED_SDS = 5.0
-#: Smallest effect of separated events, over its half width. [tried]
-SEPARATED_EFFECT = 0.5
 #: Logits per unit of another link, near its middle. [tried]
 LOGITS = {"probit": 1.7, "cloglog": 1.3}
 #: Smallest share of empty rows that is noted. [tried]
 EMPTY_SHARE = 0.05
-#: The share must also be at least this number of its noise sds. [tried]
-EMPTY_SDS = 3.0
 #: Largest number of public rows per set of variables. [tried]
 MAX_PUBLIC_ROWS = 400
 #: Largest credible effect of a term over the range of its variables, in ranges of the response.
@@ -425,13 +368,6 @@ RARE_CLIP = 1.75
 MIN_EVENTS = 25.0
 #: This number of noise sds of the expected events is subtracted from that limit. [N 38]
 MIN_EVENTS_SDS = 0.5
-#: Part of the change of the information along a step that counts as a second-order error. [N 40]
-CURVATURE_PART = 0.5
-#: Smallest mean of a row after a step, over its mean before the step. [N 36]
-MIN_MEAN_LEFT = 0.05
-#: Smallest log of the ratio of the information at the end of the last step to that at its start.
-#: [tried]
-MIN_LOG_INFORMATION = -1.5
 
 # -- Fit statistics (method 5.7)
 
@@ -460,8 +396,6 @@ PROJECTED_NORM = 1.15
 PILOT_NOISE = 1e-3
 #: The same for a start, whose noise decides which directions are visible at all. [N 1]
 FIRST_NOISE = 1e-4
-#: Largest k if runs are chosen by windows: in general, and if columns may be local. [tried]
-PILOT_EVERY = (32, 4)
 #: Largest k if rows are chosen by coins. With a larger k the coins cost more than the rows. [tried]
 PILOT_COINS = 8
 #: Coins choose at least this number of rows. With fewer the error of the sample, not the noise,
@@ -470,17 +404,11 @@ PILOT_ROWS = 50_000
 #: Smallest number of places of the table that are read: in general, and if columns may be local.
 #: [tried]
 PILOT_PLACES = (8, 16)
-#: Largest number of windows between two places (2^21 rows). [tried]
-PILOT_PERIOD = 256
 
 # -- Errors by cluster (method 6)
 
-#: Share of the products of cluster sums. [tried]
-CLUSTER_SHARE = 0.10
 #: The same if coordinates are shrunk to their average. [N 52]
 CLUSTER_SHARE_AVERAGED = 0.20
-#: Share of the number of clusters, if it is released. [tried]
-CLUSTER_COUNT_SHARE = 0.01
 #: Smallest C of the score of a row in errors by cluster, over sqrt p. [tried]
 MIN_CLUSTER_CLIP = 2.5
 #: Factor of ``(mu n)^CLIP_POWER`` in this C. [tried]
@@ -491,10 +419,8 @@ CLUSTER_NOISE = 0.25
 #: The same in fits by person, since people are fewer than rows. With clipped sums, .87 of intervals
 #: for intercepts covered. [N 43]
 CLUSTER_NOISE_OF_PEOPLE = 0.5
-#: Allowed noise with averaged coordinates, over that with others, times p^(1/4). [N 52]
-CLUSTER_NOISE_AVERAGED = 1.1
-#: Largest value of this factor. [tried]
-CLUSTER_NOISE_AVERAGED_MAX = 1.6
+#: Allowed noise with averaged coordinates, over that with others. [N 52]
+CLUSTER_NOISE_AVERAGED = 1.6
 #: A plan warns if the guessed noise of J, over its size, exceeds this. [tried]
 CLUSTER_NOISE_HIGH = 0.5
 #: Errors are only upper bounds if the released noise of J, over its size, exceeds this. [N 42]
@@ -503,15 +429,8 @@ CLUSTER_NOISE_MAX = 1.0
 PAIRS_NOISE = 0.35
 #: Smallest credible design effect, relative to the released meat of rows. [N 42]
 MIN_DESIGN_EFFECT = 0.7
-#: If J does not exceed its noise, this number of noise sds of the sum of design effects is used. [N
-#: 42]
-DESIGN_EFFECT_SDS = 2.0
 #: A released number of clusters below this is refused. [tried]
 MIN_RELEASED_CLUSTERS = 60
-#: A released number of clusters below this multiple of its error is refused too. [tried]
-SEEN_CLUSTERS = 2.0
-#: Share of the stratum totals. [tried]
-TOTALS_SHARE = 0.02
 #: Stratum totals are used if the variance of their noise in J, over the square of the guessed J,
 #: is at most this. [tried]
 TOTALS_NOISE = 0.15
@@ -524,18 +443,10 @@ LOOK_SHARE_MIN = 0.0005
 LOOK_SHARE_MAX = 0.01
 #: Between these limits the share is this factor over (mu n)^2, which gives an sd of n/30. [tried]
 LOOK_SHARE_FACTOR = 900.0
-#: Smallest share of the counts by variable. [tried]
-BLAME_SHARE_MIN = 0.005
-#: Largest share of these counts. A stop costs at most 3 % of mu^2. [tried]
-BLAME_SHARE_MAX = 0.02
-#: Between these limits the share is this factor over (mu n)^2 times the number of variables, which
-#: gives an sd of n/6. [tried]
-BLAME_SHARE_FACTOR = 36.0
+#: Share of the counts by variable. A stop costs at most 1.5 % of mu^2. [N 81]
+BLAME_SHARE = 0.005
 #: The call stops if the usable part of the rows is below this. [tried]
 STOP_SHARE = 0.1
-#: The count must also be below this number of its sds. With 0 usable rows the call continues with
-#: probability .001. [tried]
-STOP_SDS = 3.0
 #: No count is released if STOP_SDS of its sds are more than this part of the rows. [tried]
 LOOK_MAX_NOISE = 1.0 / 3.0
 #: Number of variables whose presence is packed into one float, as bits. [tried]
@@ -556,11 +467,6 @@ CLIP_STEPS_OF_UNITS = range(-4, 13)
 MIN_RADIUS_OF_UNITS = 3.0
 #: Factor of x/sqrt p if noise does not allow it. The noise is then .6 of the information. [N 51]
 NARROW_FACTOR_OF_UNITS = 0.3
-#: A step is damped by this part of its length, because exponential models overshoot from below. [A
-#: 30]
-DAMPING_OF_UNITS = 0.5
-#: Longest early step, in spreads of the response or without a unit. [tried]
-MAX_EARLY_STEP_OF_UNITS = 2.0
 #: Largest score length of rare units, over the length that their share implies. [N 46]
 RARE_LENGTH_OF_UNITS = 1.5
 #: Quantiles of a number whose distance gives its spread. [tried]
@@ -586,16 +492,13 @@ class UnitShares:
     information: float
     meat: float
     score: float
-    ordinary: float = 0.0
     scale: float = 0.0
 
 
 #: Shares within the passes over units before the last. [tried]
 EARLY = UnitShares(0.08, 0.30, 0.20, 0.42)
 #: Shares within the last pass over units. [tried]
-LAST = UnitShares(0.06, 0.10, 0.05, 0.76, 0.03)
-#: Shares within the last pass if the budget is small for the number of columns. [N 51]
-LAST_OF_COLUMNS = UnitShares(0.06, 0.15, 0.05, 0.71, 0.03)
+LAST = UnitShares(0.06, 0.15, 0.05, 0.74)
 
 # -- Forecasts of a plan, from the public noise of an information
 
@@ -633,8 +536,6 @@ FORECAST_CLIP = 0.85
 FORECAST_STRETCH = 2.5
 #: Root mean square of the log of row lengths that a forecast assumes. [N 74]
 ROW_SPREAD = 0.31
-#: Part of the information of such rows that is in rows longer than R_L. [N 74]
-LEVERAGE_PART = 0.06
 #: A noisy fit overstates the share of rare events by this number over mu n. [N 74]
 UNSURE_SHARE = 36.0
 #: Root mean square of the bias by clipping over the allowance for it: linear models, other models.

@@ -86,15 +86,13 @@ class ScoringPlan:
     # Besides: ``noise``, public, of the last information over its size; the ``forecast`` for
     # coefficients; ``readings`` of the rows before the fit closes.
 
-    def expected(self, lengths: ScoreLengths, few: float, *, stops: bool) -> Expectation:
+    def expected(self, lengths: ScoreLengths, *, stops: bool) -> Expectation:
         """Return the expected inference of a coefficient.
 
         Parameters
         ----------
         lengths : ScoreLengths
             Assumed distribution of the lengths of scores.
-        few : float
-            Part of the coefficient's information in rows of large leverage.
         stops : bool
             Whether follow-up stops before a score is clipped.
         """
@@ -153,12 +151,7 @@ class Fitting:
         """
         if counts is None:
             return self
-        part = count_of(counts, sd, n, relation, n * self.counted) / n
-        earlier = self.state.earlier
-        if earlier is not None:  # of rows of the count before
-            f = self.counted / part
-            earlier = replace(earlier, matrix=f * earlier.matrix, noise=f * earlier.noise)
-        return replace(self, counted=part, state=replace(self.state, earlier=earlier))
+        return replace(self, counted=count_of(counts, sd, n, relation, n * self.counted) / n)
 
     def after(
         self, plan: PassPlan, released: Released, before: State, step: Step, **changed: Any
@@ -304,7 +297,7 @@ class FitStatistics(Closing):
     """Deviance and its kin, of a model of a mean, at the final fit."""
 
     name: ClassVar[str] = rules.STATISTICS_STEP
-    share: ClassVar[float] = rules.STATISTICS_SHARE
+    share: ClassVar[float] = rules.CLOSING_SHARE
 
     def conclude(
         self, release: ScoringRelease, design: Design
@@ -426,7 +419,7 @@ class ScoringRelease:
             for k, sums in enumerate(fit.released, 1):
                 out[step(f"information {k}")] = sums.information
                 out[step(f"scores {k}")] = sums.score
-            parts = {name: getattr(last, name) for name in ("meat", "ordinary", "bins", "taken")}
+            parts = {name: getattr(last, name) for name in ("meat", "bins", "taken")}
             out |= {step(name): part for name, part in parts.items() if part is not None}
             if fit.lengths:
                 out[step("lengths")] = fit.lengths[-1].counts

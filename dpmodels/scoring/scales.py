@@ -279,7 +279,7 @@ def looking_from(
     unit = coordinates.unit
     scale, shift, spread = np.array(unit.scale), np.array(unit.shift), 0.0
     if plan.response and (measured := seen[-1]) is not None:
-        wide = max(rules.RESPONSE_SCALES, rules.START_NOISE_OF_RANGE * rules.RESPONSE_UNIT * clear)
+        wide = max(rules.PUBLIC_END_SDS, rules.START_NOISE_OF_RANGE * rules.RESPONSE_UNIT * clear)
         half = width[-1] * min(wide * measured, 0.5)
         if unit.intercept or unit.one is not None:
             half *= most_root(design)
@@ -334,13 +334,13 @@ class WeightPlan:
     top: float  # Largest declared weight
     mu: float  # mu of the whole scoring, this step included
     label: ClassVar[str] = rules.WEIGHT_STEP
-    share: ClassVar[float] = rules.WEIGHT_SHARE
+    share: ClassVar[float] = rules.SMALL_SHARE
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """Steps of the ledger. Shares are of the whole scoring."""
-        mu = self.mu * math.sqrt(rules.WEIGHT_SHARE)
-        return (Step(rules.WEIGHT_STEP, Gaussian(mu), share=rules.WEIGHT_SHARE),)
+        mu = self.mu * math.sqrt(rules.SMALL_SHARE)
+        return (Step(rules.WEIGHT_STEP, Gaussian(mu), share=rules.SMALL_SHARE),)
 
 
 def weighed(

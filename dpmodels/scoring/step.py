@@ -15,7 +15,6 @@ from dpmodels.arrays import Array
 from dpmodels.core.parallel import Released
 from dpmodels.scoring import rules
 from dpmodels.scoring.models import (
-    Information,
     Model,
     Slope,
     State,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 class Step:
     """Newton step of one pass, in its coordinates w = W u."""
 
-    H: Array  # (r, r): information per row, averaged (and shrunk), not floored
+    H: Array  # (r, r): information per row, (shrunk,) not floored
     nu: float  # Noise sd of its entries (svec)
     floor: float
     d: Array  # (r,): the step in w
@@ -54,9 +53,8 @@ def newton_step(
 ) -> Step:
     """Take one Newton step from the released sums of a pass over rows or units.
 
-    ``theta + sqrt(phi) W' H^{-1} s/n``. If the information does not depend on theta, H is averaged
-    by precision with the information of the pass before. Then H is shrunk towards a multiple of the
-    identity, by the part of its variation that noise explains, and its eigenvalues are floored.
+    ``theta + sqrt(phi) W' H^{-1} s/n``. H is shrunk towards a multiple of the identity, by the part
+    of its variation that noise explains, and its eigenvalues are floored.
 
     Parameters
     ----------
@@ -64,13 +62,11 @@ def newton_step(
         For units: map from the coordinates of the scores to those of the information.
     """
     r, m, of_units = len(state.theta), plan.rows, turn is not None
-    noise = plan.noise.information / m
-    averages = model.averages and not plan.uncut
-    H, nu = averaged(released.information / m, noise, state, averages)
+    H, nu = released.information / m, plan.noise.information / m
     size = max(float(np.trace(H)) / r, 1e-3) if of_units else 1.0
     least = rules.FLOOR * size
     # of units it is round only from the second pass on
-    if plan.policy.shrinks and not (of_units and state.earlier is None):
+    if state.passed or not of_units:
         H, nu = kept_apart(H, nu, plan.energy)
     floor = max(rules.FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
     two = None if released.taken is None else taken(released, plan, state, floored(H, floor))
@@ -90,10 +86,7 @@ def newton_step(
         sd = sd if two is None else math.hypot(sd, two.sd)
         d = d if of_units else d * _step_factor(d, safe, math.sqrt(state.phi) * sd / m, plan)
         return replace(step, d=d, state=replace(state, theta=state.theta + state.W.T @ d))
-    information = Information(
-        root @ (released.information / m) @ root.T, noise * float(np.trace(root @ root.T)) / r
-    )
-    state = replace(state, earlier=information, level=False)
+    state = replace(state, passed=True, level=False)
     if turn is None:
         d = d * _step_factor(d, safe, math.sqrt(state.phi) * sd / m, plan)
         return _early_of_rows(replace(step, d=d), released, plan, state, model, root @ safe @ root)
@@ -118,24 +111,10 @@ def overshot(H: Array, floor: float, state: State, slope: Slope) -> Array:
     if not before > 0.0 > now or not explained > 0.0:
         return H
     excess = before - now - explained
-    above = excess * excess - rules.OVERSHOT_SDS**2 * (var_before + var)
+    above = excess * excess - (var_before + var)
     if excess <= 0.0 or above <= 0.0:
         return H
     return np.asarray(H + above / excess / explained**2 * np.outer(image, image))
-
-
-def averaged(H: Array, nu: float, state: State, averages: bool) -> tuple[Array, float]:
-    """Return the information averaged with the one of the pass before, and its noise sd."""
-    if not averages or state.earlier is None:
-        return H, nu
-    before = state.W @ state.earlier.matrix @ state.W.T
-    # the noise of the earlier one in today's coordinates, on average over the entries
-    stretch = float(np.trace(state.W @ state.W.T)) / len(H)
-    old = (state.earlier.noise * stretch) ** 2
-    earlier = old + state.earlier.bias**2
-    weight = earlier / (earlier + nu * nu)
-    mixed = weight * H + (1.0 - weight) * before
-    return mixed, math.sqrt(weight**2 * nu * nu + (1.0 - weight) ** 2 * old)
 
 
 def _early_of_rows(
@@ -144,7 +123,7 @@ def _early_of_rows(
     """Return an early step over rows, no longer than the model allows, with the updated state."""
     ratio = scale_ratio(released, plan, plan.rows * len(state.theta))
     updated = model.updated(state, step.H, model.whole_ratio(state, step.d, ratio))
-    length, most = state.length(step.d), model.longest * model.unit(updated)
+    length, most = state.length(step.d), rules.MAX_EARLY_STEP * model.unit(updated)
     d = np.asarray(step.d * min(1.0, most / length)) if length > 0 else step.d
     W = model.white(state, updated, in_u)
     return replace(step, d=d, state=replace(updated, theta=state.theta + state.W @ d, W=W))
@@ -165,15 +144,13 @@ def _early_of_units(
     look = roots(in_u)[1]
     moved = math.sqrt(max(float(d @ safe @ d), 0.0) / model.events(in_u))
     if not model.averages:
-        d = d / (1.0 + rules.DAMPING_OF_UNITS * moved / math.sqrt(state.phi))
+        d = d / (1.0 + rules.DAMPING * moved / math.sqrt(state.phi))
     d = d * min(1.0, model.longest(state) / max(moved, 1e-300))
     back = np.linalg.inv(turn)  # of scores, whose coordinates are their own
     ratio = scale_ratio(released, plan, plan.rows * float(np.trace(back @ safe @ back.T)))
     weight_one = np.sqrt(np.maximum(np.diag(state.M), 1e-300))
     updated = model.updated(state, in_u / np.outer(weight_one, weight_one), ratio)
-    W = _whitening(
-        released, plan, look, root @ turn, state.phi / updated.phi, model.least_meat(state)
-    )
+    W = _whitening(released, plan, look, root @ turn, state.phi / updated.phi)
     theta = model.constrained(state.theta + state.W.T @ d)
     return replace(step, d=d, state=replace(updated, theta=theta, W=W), look=look)
 
@@ -194,10 +171,13 @@ def scale_ratio(released: Released, plan: PassPlan, size: float) -> float | None
 def _step_factor(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
     """Return the factor of a step that removes a part that noise explains (``method.md``, 3).
 
-    A last step loses at most half of that part. If events are rare an early step loses all of it,
-    as two steps by noise lead far away. ``sd``: noise sd of ``H d``.
+    A last step loses at most half of that part, and nothing in least squares with few columns. If
+    events are rare an early step loses all of it, as two steps by noise lead far away. ``sd``:
+    noise sd of ``H d``.
     """
     if not (plan.last or plan.uncut or plan.rare or plan.policy.cautious):
+        return 1.0
+    if plan.last and plan.policy == rules.LEAST_SQUARES:
         return 1.0
     inverse = np.linalg.inv(H)
     by_noise = sd * sd * float(np.sum(inverse * inverse)) / max(float(d @ d), 1e-300)
@@ -207,7 +187,7 @@ def _step_factor(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
 
 
 def _whitening(
-    released: Released, plan: PassPlan, look: Array, back: Array, rescaled: float, least: float
+    released: Released, plan: PassPlan, look: Array, back: Array, rescaled: float
 ) -> Array:
     """Return the W in which the covariance of scores is the identity, from the released meat.
 
@@ -217,9 +197,7 @@ def _whitening(
     columns that vary between people then get different scales.
 
     ``look``: W in which the released information is the identity; ``back``: map from the
-    coordinates of the scores to u; ``rescaled``: square of the factor of scores in the next pass;
-    ``least``: smallest meat over the information that the model allows. Scores of rare events are
-    longer than the ball of the meat.
+    coordinates of the scores to u; ``rescaled``: square of the factor of scores in the next pass.
     """
     assert released.meat is not None
     m, r = plan.rows, len(look)
@@ -229,7 +207,5 @@ def _whitening(
     J = released.meat / m - np.outer(mean, mean)
     noise = plan.noise.meat / m * float(np.trace(turn @ turn.T)) / r
     J = shrunk(turn @ J @ turn.T, noise, r, least=rules.FLOOR)
-    if least > 0.0:
-        J = floored(J, least)
     inverse = np.linalg.inv(look)
     return roots(inverse @ J @ inverse.T * rescaled)[1]

@@ -69,7 +69,7 @@ def taken(released: Released, plan: PassPlan, state: State, H: Array) -> Taken |
     covariance = C * C * ((beyond + 0.5) ** 2 * cov + 0.25 * cov_of_long)
     far = 0.0
     if released.bins is not None and not plan.whole:
-        far = rules.FAR_ONE_WAY / math.sqrt(r) * C * beyond_second(released.bins, plan.noise.count)
+        far = C * beyond_second(released.bins, plan.noise.count) / math.sqrt(r)
     return Taken(score, covariance, C * np.stack([beyond * mean, mean_of_long]), far)
 
 

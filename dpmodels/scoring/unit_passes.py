@@ -21,7 +21,7 @@ from dpmodels.core.rows import Rows, length, linear, only_where
 from dpmodels.core.sets import Formula
 from dpmodels.core.units import Scores, UnitFormula
 from dpmodels.scoring import rules
-from dpmodels.scoring.models import Curved, Model, State
+from dpmodels.scoring.models import Model, State
 from dpmodels.scoring.passes import Centre, row_of
 from dpmodels.sums.products import VAST
 
@@ -38,7 +38,7 @@ class Expansion:
 
     # The score is linear in theta: earlier information helps, steps are not damped.
     averages: ClassVar[bool] = False
-    leverage: ClassVar[float] = 1.0  # Factor c of l_j in the allowance for a bias
+    jump: ClassVar[float] = 0.0  # That of the model of rows
     # Follow-up is used up before a score is longer than C, so that none is clipped.
     stops: ClassVar[bool] = False
 
@@ -68,16 +68,12 @@ class Expansion:
     def longest(self, state: State) -> float:
         """Return the longest early step: root mean square change of the linear predictor.
 
-        It is 2 for likelihoods, a factor of 7 in odds, rates or hazards.
+        It is 1 for likelihoods, a factor of 2.7 in odds, rates or hazards.
         """
-        return rules.MAX_EARLY_STEP_OF_UNITS
+        return rules.MAX_EARLY_STEP
 
     def clip(self, p: int, mu_score: float, N: float, square: float) -> float:
         """Return C if the model chooses it, or 0 to choose it by the released histogram."""
-        return 0.0
-
-    def least_meat(self, state: State) -> float:
-        """Return the least covariance of scores over the information, or 0 if it is unknown."""
         return 0.0
 
     def typical_long(self, state: State) -> float:
@@ -85,14 +81,6 @@ class Expansion:
 
         C is no smaller: few long scores are lost in the noise of a histogram.
         """
-        return 0.0
-
-    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return the curvature error of a last step (H in w)."""
-        return Curved()
-
-    def remainder(self, state: State, d: Array) -> float:
-        """Return 0: scores have a derivative."""
         return 0.0
 
 
@@ -166,9 +154,9 @@ class Regression(Expansion):
         return self.score.averages
 
     @property
-    def leverage(self) -> float:  # type: ignore[override]
-        """Return the leverage of the model of rows."""
-        return self.score.leverage
+    def jump(self) -> float:  # type: ignore[override]
+        """Return the jump of the score of a row."""
+        return self.score.jump
 
     def at(self, state: State, clip: float = math.inf) -> UnitFormula:
         """Return the rows of pass k."""
@@ -194,15 +182,11 @@ class Regression(Expansion):
         return omega if not self.score.of_residual and not self.score.bounded else max(omega, 1.0)
 
     def longest(self, state: State) -> float:
-        """Return two sds of the response, or 2 for models of a mean: the longest early step."""
+        """Return one sd of the response, or 1 for models of a mean: the longest early step."""
         if not self.score.of_residual:
-            return rules.MAX_EARLY_STEP_OF_UNITS
+            return rules.MAX_EARLY_STEP
         sd = 0.5 if self.values is None else self.values.sd * float(self.coordinates.unit.scale[-1])
-        return rules.MAX_EARLY_STEP_OF_UNITS * sd
-
-    def least_meat(self, state: State) -> float:
-        """Return the minimum of the row model: the least variance of events and of small counts."""
-        return self.score.least_meat(state)
+        return rules.MAX_EARLY_STEP * sd
 
     def typical_long(self, state: State) -> float:
         """Return the length of the score of a unit with the rarer of two outcomes.
@@ -228,14 +212,3 @@ class Regression(Expansion):
         long = rows * float(self.score.farthest(state, np.array([state.theta @ u]))[0])
         most = rules.RARE_LENGTH_OF_UNITS * math.sqrt(1.0 / (1.0 - first) + len(u))
         return min(long * float(np.linalg.norm(state.W @ u)), most)
-
-    def curved(self, state: State, d: Array, H: Array, noise: float) -> Curved:
-        """Return the curvature error, by the released distribution of the response."""
-        root = np.linalg.inv(state.W)
-        omega = self._constant(root @ H @ root.T)
-        moved = math.sqrt(max(float(d @ H @ d), 0.0) / omega)
-        return self.score.curved_of_units(state, d, H, moved, noise, self.values)
-
-    def remainder(self, state: State, d: Array) -> float:
-        """Return the row model's error (a unit's, for m equal rows, is no less by sqrt(m))."""
-        return self.score.remainder(state, d)

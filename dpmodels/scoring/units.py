@@ -39,13 +39,12 @@ from dpmodels.scoring.pass_plan import (
     Pilot,
     forecast,
     information_of_units,
-    many_for_units,
     needed,
     noise_ratio,
     pilot_share,
     shares_of_units,
 )
-from dpmodels.scoring.rules import Forecast, UnitShares
+from dpmodels.scoring.rules import Forecast
 from dpmodels.scoring.run import (
     Chain,
     Fitting,
@@ -196,7 +195,7 @@ class UnitsPlan(ScoringPlan):
     def forecast(self) -> Forecast:
         """Forecast from the noise of the information."""
         model = self.chains[0].score
-        if isinstance(model, RowModel) and not model.score.leverage:
+        if isinstance(model, RowModel) and model.score.jump:
             return rules.OF_BOUNDED_UNITS
         return rules.OF_LINEAR_UNITS if model.averages else rules.OF_UNITS
 
@@ -215,11 +214,6 @@ class UnitsPlan(ScoringPlan):
     def part(self, share: float) -> float:
         """Return the mu of a share, of one model."""
         return self.mu_of_passes * math.sqrt(share / len(self.chains))
-
-    def within(self, *, last: bool, scale: bool) -> UnitShares:
-        """Return the shares within a pass."""
-        many = many_for_units(self.each, self.n, self.p)
-        return shares_of_units(last=last, scale=scale, many=many)
 
     @property
     def asking(self) -> tuple[tuple[str, float], ...]:
@@ -252,18 +246,15 @@ class UnitsPlan(ScoringPlan):
         """Forecast of the released noise of the information over its size."""
         return forecast(self.each, self.n, self.p, self.passes[-1])
 
-    def expected(self, lengths: ScoreLengths, few: float, *, stops: bool) -> Expectation:
+    def expected(self, lengths: ScoreLengths, *, stops: bool) -> Expectation:
         """Return the expected inference of a coefficient."""
         first = self.chains[0].score
-        leverage = first.score.leverage if isinstance(first, RowModel) else Expansion.leverage
-        shares, mu = self.within(last=True, scale=first.scale), self.part(self.passes[-1])
+        shares, mu = shares_of_units(last=True, scale=first.scale), self.part(self.passes[-1])
         mu_score = mu * math.sqrt(shares.score)
         twice = sensitivity(Sum(Ball(self.p)), self.relation, "l2")
         one_bin = sensitivity(Sum(OneHot(rules.OCTAVES)), self.relation, "l2")
         sds = (twice / mu_score, one_bin / (mu * math.sqrt(shares.lengths)))
-        return of_units(
-            mu_score, sds, self.n, self.p, self.noise, lengths, few, stops=stops, leverage=leverage
-        )  # fmt: skip
+        return of_units(mu_score, sds, self.n, self.p, self.noise, lengths, stops=stops)
 
     @property
     def ledger(self) -> tuple[LedgerStep, ...]:
@@ -275,8 +266,8 @@ class UnitsPlan(ScoringPlan):
             for k, share in enumerate(self.passes, 1):
                 mu, label = self.part(share), chain.step(k)
                 last = k == self.many
-                of = self.within(last=last, scale=chain.score.scale)
-                joint = of.information + of.meat + of.ordinary + of.score
+                of = shares_of_units(last=last, scale=chain.score.scale)
+                joint = of.information + of.meat + of.score
                 parts = (
                     ("score lengths", of.lengths), ("information and scores", joint),
                     ("scale", of.scale),
@@ -318,17 +309,17 @@ def ask_lengths(
 
 def unit_pass(
     lengths: Lengths, mu: float, N: float, p: int, relation: str, trace: float, *, last: bool,
-    scale: bool, tail: float, clip: float = 0.0, least: float = 0.0, many: bool = False,
+    scale: bool, tail: float, clip: float = 0.0, least: float = 0.0,
 ) -> PassPlan:  # fmt: skip
     """Return a pass: radii by released lengths, and the noise of its sums.
 
     ``mu``: strength of the pass with its histogram of lengths; N: number of units that it reads
-    (public, a guess, or expected under coins); ``tail``: number of units for meat and ordinary
-    information; ``trace``: trace of the information of a unit in the coordinates of the pass, as
+    (public, a guess, or expected under coins); ``tail``: number of units for the meat;
+    ``trace``: trace of the information of a unit in the coordinates of the pass, as
     last released. C is ``clip`` if a model chooses it, else from :func:`chosen_clip`, and at least
     ``least``.
     """
-    share = shares_of_units(last=last, scale=scale, many=many)
+    share = shares_of_units(last=last, scale=scale)
 
     def part(fraction: float) -> float:
         return mu * math.sqrt(fraction)
@@ -337,7 +328,6 @@ def unit_pass(
     J2 = lengths.square * max(
         rules.MIN_RADIUS_OF_UNITS, rules.MEAT_FACTOR * math.sqrt(part(share.meat) * tail / p)
     )
-    L2 = rules.UNITS_POLICY.ordinary * trace if share.ordinary else 0.0
     C = max(clip or chosen_clip(lengths, part(share.score), N, p), least)
     gram_l2 = sensitivity(Gram(NuclearBall(p)), relation, "l2")
     twice = sensitivity(Sum(Ball(p)), relation, "l2")
@@ -345,15 +335,14 @@ def unit_pass(
         information=gram_l2 * H2 / part(share.information),
         score=twice * C / part(share.score),
         meat=gram_l2 * J2 / part(share.meat),
-        ordinary=gram_l2 * L2 / part(share.ordinary) if L2 else 0.0,
         scale=rules.SCALE_CUT * p * lengths.square / p / part(share.scale) if share.scale else 0.0,
         count=sensitivity(Sum(OneHot(2)), relation, "l2") / part(share.lengths),
     )
     cut = rules.SCALE_CUT * lengths.square / p  # over p, as of rows
-    joint = share.information + share.meat + share.ordinary + share.score
+    joint = share.information + share.meat + share.score
     return PassPlan(
         p, last, part(joint), part(share.scale), 0.0, math.sqrt(H2), C,
-        math.sqrt(J2), math.sqrt(L2), noise, relation, N, tail, weighted=True, people=True,
+        math.sqrt(J2), noise, relation, N, tail, weighted=True, people=True,
         policy=rules.UNITS_POLICY, strength=mu * N, scale_cut=cut * p,
     )  # fmt: skip
 
@@ -402,7 +391,7 @@ class UnitEngine(ScoringEngine):
         if scoring.noise > scoring.forecast.high_noise:
             return numbers, {}
         p = scoring.p
-        shares = scoring.within(last=True, scale=scoring.chains[0].score.scale)
+        shares = shares_of_units(last=True, scale=scoring.chains[0].score.scale)
         mu = scoring.part(scoring.passes[-1]) * math.sqrt(shares.score)
         twice = sensitivity(Sum(Ball(p)), scoring.relation, "l2")
         noise = rules.FORECAST_CLIP * twice * first_clip(p, mu, scoring.n, p) / (mu * scoring.n)
@@ -478,13 +467,12 @@ class UnitEngine(ScoringEngine):
         lengths = ask_lengths(ask, scores, fit.chain.step(k), design, ALL if last else early)
         fit = fit.recounted(lengths.counts, lengths.sd, guess, plan.relation)
         n = guess * fit.counted
-        of_score = plan.within(last=last, scale=scale).score
+        of_score = shares_of_units(last=last, scale=scale).score
         planned = unit_pass(
             lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
             tail=pilot.tail(plan.n) * fit.counted if last else n,
             clip=expansion.clip(r, mu * math.sqrt(of_score), n, lengths.square),
             least=expansion.typical_long(state),
-            many=many_for_units(plan.each, plan.n, plan.p),
         )  # fmt: skip
         if expansion.stops and last:
             scores = expansion.at(state, planned.clip)

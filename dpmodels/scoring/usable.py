@@ -60,10 +60,8 @@ class Look:
     @property
     def blame(self) -> Step:
         """Return the step of the counts by variable, which the last pass pays for after a stop."""
-        d = len(self.variables)
-        share = rules.BLAME_SHARE_FACTOR * d / (self.mu * self.n) ** 2
-        share = min(max(share, rules.BLAME_SHARE_MIN), rules.BLAME_SHARE_MAX)
-        return Step(USABLE_BY_VARIABLE, Gaussian(self.mu * math.sqrt(share)), share=share)
+        mu = self.mu * math.sqrt(rules.BLAME_SHARE)
+        return Step(USABLE_BY_VARIABLE, Gaussian(mu), share=rules.BLAME_SHARE)
 
     @classmethod
     def of(cls, request: Request, design: Design, mu: float, n: int) -> Look | None:
@@ -74,7 +72,7 @@ class Look:
             return None
         share = rules.LOOK_SHARE_FACTOR / (mu * n) ** 2
         share = min(max(share, rules.LOOK_SHARE_MIN), rules.LOOK_SHARE_MAX)
-        noise = rules.STOP_SDS / (mu * math.sqrt(share))
+        noise = rules.CLEAR_OF_NOISE / (mu * math.sqrt(share))
         if noise > rules.LOOK_MAX_NOISE * n:
             return None
         least = rules.STOP_SHARE if stop is True else float(stop)
@@ -150,7 +148,7 @@ class Look:
         for part, name in sorted(zip(counts.tolist(), self.variables, strict=True)):
             values = {"name": name, "share": 100.0 * part, "sd": 100.0 * sd}
             levels = getattr(release.design.schema[name], "levels", None)
-            if levels and part < 1.0 - rules.STOP_SDS * sd:
+            if levels and part < 1.0 - rules.CLEAR_OF_NOISE * sd:
                 shown = ", ".join(repr(v) for v in list(levels)[:6])
                 notes.append(messages.UNDECLARED_VALUES(levels=shown, **values))
             else:

@@ -57,7 +57,7 @@ class Read:
     every: int = 1  # Each unit is read with probability 1 / ``every``, by a separate secret coin
     # Runs of rows by their position, only under replace-one and with rows as units.
     windows: Windows = ALL_ROWS
-    inner: int = 1  # Coins for sums over some of the rows only (meat, ordinary rows)
+    inner: int = 1  # Coins for sums over some of the rows only (the meat)
     # Number of later passes, with fresh coins each (:class:`dpmodels.sources.rows.Coins`).
     then: tuple[int, ...] = ()
 

@@ -70,7 +70,7 @@ def query(total, plan):
     r = len(total.information)
     upper = np.triu_indices(r, 1)
     parts = []
-    for name in ("information", "meat", "ordinary"):
+    for name in ("information", "meat"):
         matrix = getattr(total, name)
         if matrix is not None:
             unit = (getattr(plan, name) / STEPS) ** 2 / getattr(plan.noise, name)
@@ -162,7 +162,7 @@ def test_sums_by_cell_are_those_of_the_integers_of_rows(d, weighted):
     parts = [job.over([(numbers[:, [i]], cells[[i]])]) for i in range(m)]
     total = functools.reduce(lambda a, b: a + b, parts)
     assert [*total.score] == [*whole.score] and total.bins == whole.bins
-    for name in ("information", "meat", "ordinary"):
+    for name in ("information", "meat"):
         by_row, vectors = [getattr(part, name) for part in parts], []
         for c, row in zip(cells, by_row, strict=True):
             k = math.isqrt(row.squares[c])

@@ -78,7 +78,7 @@ def images(plan, where, X):
     for i in range(X.shape[1]):
         total = one.sums([X[:, [i]].copy()])
         parts = []
-        for name in ("information", "meat", "ordinary"):
+        for name in ("information", "meat"):
             matrix = getattr(total, name)
             if matrix is not None:
                 unit = (getattr(plan, name) / STEPS) ** 2 / getattr(plan.noise, name)

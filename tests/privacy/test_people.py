@@ -331,10 +331,7 @@ def person(*rows):
 
 
 def far_apart(plan):
-    """Two people: information in one direction each, scores opposite along a third.
-
-    Scores of nearly C are not clipped: their information is ordinary too.
-    """
+    """Two people: information in one direction each, scores opposite along a third."""
     R, C = plan.information, plan.clip * (1.0 - 1e-6)
     small = 1e-3 * R
     e = np.eye(P)
@@ -362,7 +359,7 @@ def query(plan, rows):
     """The joint query of one person, in units of its noise sds, as released."""
     sums = sums_of(plan, rows)
     upper, out = np.triu_indices(P, 1), []
-    for name in ("information", "meat", "ordinary"):
+    for name in ("information", "meat"):
         matrix = getattr(sums, name)
         if matrix is not None:
             m = np.asarray(matrix, float) * (getattr(plan, name) / STEPS) ** 2
@@ -379,8 +376,8 @@ def test_the_joint_bound_of_people_holds_and_that_of_rows_does_not(last):
     one, other = (query(plan, rows) for rows in far_apart(plan))
     moved = np.linalg.norm(one - other)
     assert 0.8 * plan.mu_joint < moved <= plan.mu_joint
-    parts = [getattr(plan, name) for name in ("information", "meat", "ordinary")]
-    noise = [getattr(plan.noise, name) for name in ("information", "meat", "ordinary")]
+    parts = [getattr(plan, name) for name in ("information", "meat")]
+    noise = [getattr(plan.noise, name) for name in ("information", "meat")]
     matrices = sum((R * R / sd) ** 2 for R, sd in zip(parts, noise, strict=True) if R)
     scores = (plan.clip / plan.noise.score) ** 2
     of_rows = joint_sensitivity(matrices, scores, "replace", P, people=False)
@@ -406,15 +403,6 @@ def test_random_people_move_no_more_than_is_charged(last, relation):
     pairs = np.linalg.norm(found[:, None] - found[None], axis=2)
     moved = pairs.max() if relation == "replace" else np.linalg.norm(found, axis=1).max()
     assert 0.8 * plan.mu_joint < moved <= plan.mu_joint
-
-
-def test_a_clipped_person_has_no_ordinary_information():
-    plan = pass_of(True)
-    for score, kept in ((0.999, True), (1.001, False)):
-        rows = np.array([[1.0], [0.0], [0.0], [score * plan.clip]])
-        sums = sums_of(plan, rows)
-        assert (sums.ordinary.any() > 0) == kept
-        assert sums.information.any() and sums.meat.any()
 
 
 def ratio_with(monkeypatch=None, module=None, name="", new=None):

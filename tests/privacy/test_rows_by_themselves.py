@@ -22,7 +22,7 @@ from dpmodels.audit.replay import replay_stage
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.models.newton import LogisticLoss, PoissonLoss, WorkingRows
 from dpmodels.scoring.mean_models import MeanModel
-from dpmodels.scoring.models import Expectile, Huber, Information, Quantile, State, plain
+from dpmodels.scoring.models import Expectile, Huber, Quantile, State, plain
 from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rules import LINEAR
@@ -157,8 +157,7 @@ def affine(q):
 
 
 def state():
-    information = Information(np.eye(3), 0.1)
-    return State(np.zeros(3), np.eye(3), 0.7, np.eye(3), information, nuisance=0.8)
+    return State(np.zeros(3), np.eye(3), 0.7, np.eye(3), nuisance=0.8)
 
 
 MODELS = {
@@ -476,7 +475,7 @@ def wild_pass(name, cls=ScorePass, **more):
 
 def bounded(sums, plan):
     """Every sum of one row, or person, lies in its clip set: exact integers."""
-    for name in ("information", "meat", "ordinary"):
+    for name in ("information", "meat"):
         matrix = getattr(sums, name)
         assert sum(int(x) ** 2 for x in matrix.ravel()) <= 2**80, name
     step = 2.0**-40 if sums.fine else 2.0**-20
@@ -504,7 +503,7 @@ def test_no_row_leaves_its_clip_set(name):
         alone.append(sums)
     whole = one.sums([table.copy()])
     total = functools.reduce(operator.add, alone)  # no row takes another's away
-    for name in ("information", "meat", "ordinary", "score", "scale", "bins"):
+    for name in ("information", "meat", "score", "scale", "bins"):
         assert np.array_equal(getattr(whole, name), getattr(total, name)), name
 
 

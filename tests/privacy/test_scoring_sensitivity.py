@@ -13,7 +13,7 @@ from dpmodels.proof.sets import STEPS
 from dpmodels.scoring import rules
 from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.passes import Centre
-from dpmodels.scoring.rules import FEW, LEAST_SQUARES, LINEAR, WIDE_LEAST_SQUARES
+from dpmodels.scoring.rules import LEAST_SQUARES, LINEAR, MANY, WIDE_LEAST_SQUARES
 from dpmodels.sums.rowmap import UnitScale
 from tests.one_pass import ScorePass
 
@@ -38,7 +38,7 @@ def passes(p=P, relation="replace", n=500):
         plan_pass(LINEAR, 2, 0.3, many, p, relation, meat=True, tail=many, policy=policy)
         for policy in (LEAST_SQUARES, WIDE_LEAST_SQUARES)
     )
-    by_leverage = replace(last, policy=FEW)
+    by_leverage = replace(last, policy=MANY)
     return {
         "middle": middle, "last": last, "iid": iid, "far": far, "wide": wide,
         "by leverage": by_leverage,
@@ -50,7 +50,7 @@ def weighted(total, plan):
     r = len(total.information)
     upper = np.triu_indices(r, 1)
     parts = []
-    for name in ("information", "meat", "ordinary"):
+    for name in ("information", "meat"):
         matrix = getattr(total, name)
         if matrix is not None:
             unit = (getattr(plan, name) / STEPS) ** 2 / getattr(plan.noise, name)
@@ -194,7 +194,7 @@ def test_a_score_is_parallel_to_its_row_and_no_longer_than_the_clip():
 def test_all_parts_of_a_short_row_are_parallel():
     """theory 2.3: |v| = 1/4 has a full score, and its rounding turns it by up to 4 R sqrt(p) 2^-20.
 
-    Meat and ordinary information must lie along the rounded row, or a pair moves by more.
+    The meat must lie along the rounded row, or a pair moves by more.
     """
     p = 6
     plan, where = passes(p, n=10**8)["last"], centre(p)
@@ -208,10 +208,9 @@ def test_all_parts_of_a_short_row_are_parallel():
         ahead = score[:p] / np.linalg.norm(score[:p])  # the first block; the second lies along it
         w = where.W @ u
         worst = max(worst, np.linalg.norm(ahead - w / np.linalg.norm(w)))
-        for part, radius in ((total.meat, 1.0), (total.ordinary, 0.26 / plan.ordinary)):
-            found = np.linalg.eigh(np.asarray(part, dtype=float) / 2.0**40)[1][:, -1]
-            off = np.linalg.norm(found * np.sign(found @ ahead) - ahead)
-            assert off * radius < 2.0 * math.sqrt(p) * 2.0**-20
+        found = np.linalg.eigh(np.asarray(total.meat, dtype=float) / 2.0**40)[1][:, -1]
+        off = np.linalg.norm(found * np.sign(found @ ahead) - ahead)
+        assert off < 2.0 * math.sqrt(p) * 2.0**-20
     assert worst > 20 * math.sqrt(p) * 2.0**-20  # the rows are short enough to tell
 
 
@@ -271,7 +270,7 @@ def test_sums_do_not_depend_on_order_or_parts():
     whole = one.sums([X.copy()])
     parts = one.sums([X[:, 200:].copy()]) + one.sums([X[:, :77].copy(), X[:, 77:200].copy()])
     assert (whole.information == parts.information).all()
-    assert (whole.meat == parts.meat).all() and (whole.ordinary == parts.ordinary).all()
+    assert (whole.meat == parts.meat).all()
     assert (whole.score == parts.score).all()
     assert whole.scale == parts.scale and whole.bins == parts.bins
     assert "confidential" in repr(whole)

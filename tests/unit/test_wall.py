@@ -468,13 +468,13 @@ def test_a_subclass_that_reads_rows_is_found(closure):
 from dpmodels.scoring.models import Model
 from dpmodels.sources.rows import Rows
 class Planted(Model):
-    def curved(self, state, d, H, noise):
+    def events_of(self, state, before, eta):
         return Rows(self.source, 100)
 """
     other = Closure({**closure.trees, "dpmodels.planted": ast.parse(planted)})
     ways = behind_the_wall(other.of("dpmodels.models.linear.scored", "estimate"))
     assert any(way.startswith("dpmodels.sources.rows:Rows <- ") for way in ways)
-    assert any("dpmodels.planted:Planted.curved" in way for way in ways)
+    assert any("dpmodels.planted:Planted.events_of" in way for way in ways)
 
 
 # -- what a worker can reach --------------------------------------------------------------------

@@ -19,8 +19,8 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.models.linear.scored import SCORING, VCOV
 from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.scoring.models import Information, Start, floored
-from dpmodels.scoring.rules import FLOOR_NOISE, START_BIAS, START_FLOOR
+from dpmodels.scoring.models import Start, floored
+from dpmodels.scoring.rules import FLOOR_NOISE, START_FLOOR
 from dpmodels.scoring.run import Opening
 from dpmodels.sums.ask import Ask, Moments, Read, ball_moments_query, clipped_residuals
 from dpmodels.sums.rowmap import RowMap
@@ -164,8 +164,7 @@ def start_at(
     M = floored(rows.moments / n, max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), START_FLOOR))
     start = Start(
         rows.W @ theta, max(s2, sd, LEAST_VARIANCE * ry * ry), M,
-        Information(rows.moments / n, nu, START_BIAS), coordinates.constant, np.zeros(r),
-        seen=s2,
+        nu, coordinates.constant, np.zeros(r), seen=s2,
     )  # fmt: skip
     return start, s2
 

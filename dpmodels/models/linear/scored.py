@@ -29,7 +29,7 @@ from dpmodels.scoring.coordinates import Coordinates, constant_direction, of_col
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import LeastSquares, roots
 from dpmodels.scoring.rows import ROWS
-from dpmodels.scoring.rules import COLUMNS, EMPTY_SDS, LINEAR, OPENED
+from dpmodels.scoring.rules import CLEAR_OF_NOISE, COLUMNS, LINEAR, OPENED
 from dpmodels.scoring.run import Chain, ModelSpec, Opening, ScoredDetail, ScoringRelease
 from dpmodels.sums.rowmap import UnitScale
 
@@ -637,7 +637,7 @@ def _r_squared(
     sampling += (value * (1.0 - value)) ** 2 * more_rows
     out = share_explained(residual, spread + residual, noise, sampling)
     # bins of lengths that are less clear hold at most this beyond R_J
-    lost = last.clip**2 * missed_squares(part.release.released[-1], last, EMPTY_SDS) / len(a)
+    lost = last.clip**2 * missed_squares(part.release.released[-1], last, CLEAR_OF_NOISE) / len(a)
     largest = residual + max(lost - inference.clear, 0.0) / share * phi
     least = share_explained(largest, spread + largest, noise, sampling).low
     out = replace(out, low=min(out.low, least))

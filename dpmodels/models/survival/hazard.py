@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -50,8 +50,6 @@ _LEAST_EVENTS = 0.02
 _MOST_PREDICTOR = 30.0
 #: Expected events from which on their part of a cell is not one half.
 _FEW_EXPECTED = 1e-4
-#: Part of a row's expected events from which on it counts as ordinary, though stopped.
-KEPT = 0.5
 #: A person's expected lengths are added up in steps of this, integers.
 _GRAIN = 2.0**-30
 
@@ -219,11 +217,9 @@ class FollowedUp:
         risk = where(counted, np.exp(clip(eta, -_MOST_PREDICTOR, _MOST_PREDICTOR)), 0.0)
         T = where(D == 1.0, self._event_time(risk, stratum, start, T), T)
         weight: Any = np.ones_like(T)
-        whole_units = None
         if math.isfinite(self.clip):
-            weight, T, D, cut = self._stopped(person, order, u, risk, stratum, start, T, D, counted)
-            whole_units = ~person.any(cut)
-        return replace(self._summed(u, risk, weight, stratum, start, T, D), whole=whole_units)
+            weight, T, D = self._stopped(person, order, u, risk, stratum, start, T, D, counted)
+        return self._summed(u, risk, weight, stratum, start, T, D)
 
     def _cell(self, T: Rows) -> Rows:
         """Return the index of the cell (a, b] that contains each time, 0 for the first edge."""
@@ -312,10 +308,10 @@ class FollowedUp:
     def _stopped(
         self, person: OwnRows, order: tuple[Rows, ...], u: Rows, risk: Rows, stratum: Rows,
         start: Rows, T: Rows, D: Rows, counted: Rows,
-    ) -> tuple[Rows, Rows, Rows, Rows]:  # fmt: skip
-        """Return (weights, T, D, cut) of rows whose follow-up is stopped at expected length C.
+    ) -> tuple[Rows, Rows, Rows]:  # fmt: skip
+        """Return (weights, T, D) of rows whose follow-up is stopped at expected length C.
 
-        ``cut`` says which rows lose most of their follow-up. A row has the weight
+        A row has the weight
         ``w = min(1, C / |W z|)``, z of its first cell. Over a person's rows in order, follow-up
         goes up to the last cell k with ``sum_{j <= k} |W z_j| w m_j <= C`` and no
         ``|W z_j| w > C``. m_j is the expected number of events of the *whole* cell j, because the
@@ -340,10 +336,9 @@ class FollowedUp:
         steps = where(at_risk_in, np.ceil(np.minimum(mass * (1.0 / _GRAIN), 2.0**40)), 0.0)
         used = total(steps)
         # the first cell that is not used; K: all are, as of most
-        last, part = used_up(steps, person.before(used, start, used, *order), C / _GRAIN)
+        last = used_up(steps, person.before(used, start, used, *order), C / _GRAIN)
         stop = np.maximum(entry(line.edges, last), start)
-        D = where(stop >= T, D, 0.0)
-        return weight, np.minimum(T, stop), D, weight * part < KEPT
+        return weight, np.minimum(T, stop), where(stop >= T, D, 0.0)
 
     def _squares(self, u: Rows, stratum: Rows) -> Rows:
         """Return the squared whitened length ``|W z_j|^2`` of a row in each cell j, K numbers.

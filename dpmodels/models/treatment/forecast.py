@@ -216,7 +216,7 @@ class Tail:
         """
         part = one_way(1) if len(self.models) == 1 else 1.0
         expected = part * max(model.beyond(clip) for model in self.models)
-        return max(one_way(1) * self.lengths.overflow(clip)[0], expected)
+        return max(one_way(1) * self.lengths.overflow(clip), expected)
 
     def missing(self, radius: float) -> float:
         """Return the sum of squares beyond a radius."""

@@ -71,7 +71,7 @@ def release_of(
         ask = Ask(sums, run, plan.relation)
         out = ask_parts(ask, Parallel(plan, _P), str(k), Kept(), lambda kept: kept)
         # a matrix by its upper triangle: below it stands the same noise once more
-        matrices = [m for m in (out.information, out.meat, out.ordinary) if m is not None]
+        matrices = [m for m in (out.information, out.meat) if m is not None]
         parts = [m[np.triu_indices(_P)] for m in matrices] + [out.score]
         parts += [] if out.taken is None else [ROOT * plan.clip * out.taken.reshape(-1)]
         parts += [] if out.scale is None else [np.array([out.scale])]

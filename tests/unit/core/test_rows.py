@@ -112,10 +112,10 @@ def test_a_formula_of_a_block_is_that_of_its_rows(form):
         t = t + entry(np.array([0.0, 1.0, 4.0]), b) + complete(z).astype(float) + length(z[:-1])
         mantissa, exponent = np.frexp(b)
         columns = stack(a, b, t) ** 2
-        last, part = used_up(columns, clip(b, 0.0, 1.0), 2.0)
+        last = used_up(columns, clip(b, 0.0, 1.0), 2.0)
         return stack(t, mantissa, exponent, ~(a == b) & (a < 1.0), np.zeros_like(a), -b, b**2,
                      np.searchsorted((-0.5, 0.5), a, "right"), only_where(t, a > b), total(columns), last,
-                     part, column_at(columns, b), b % 0.7, label(b, 0.0), of_code([3.0, 4.0], a),
+                     column_at(columns, b), b % 0.7, label(b, 0.0), of_code([3.0, 4.0], a),
                      put_at(clip(np.floor(b), 0.0, 2.0), [a, b], 4))  # fmt: skip
 
     def abs_of(x):
@@ -169,7 +169,7 @@ def of_units(z, own):
     there = (b == b) * 1.0
     whole = np.floor(np.abs(only_where(b, b == b)) * 9.0)
     return stack(
-        own.sum(a), own.mean(only_where(b, b == b), there), own.largest(b), own.any(b > 1.0),
+        own.sum(a), own.mean(only_where(b, b == b), there), own.largest(b),
         own.before(whole, a, b), own.separate(a, a + 0.4, b == b, b),
     )  # fmt: skip
 

@@ -108,7 +108,7 @@ def test_information_and_scores_are_those_of_the_dense_pass(formula, relation):
         assert apart.max() <= 2.0 * 2**20 and any(dense.score)
         assert abs(dense.scale - by_cell.scale) <= N and dense.bins == by_cell.bins
         assert not by_cell.fine and not dense.fine
-        for name in ("meat", "ordinary") if k == 2 else ():
+        for name in ("meat",) if k == 2 else ():
             one, other = (np.asarray(getattr(s, name), dtype=float) for s in (dense, by_cell))
             assert np.abs(one - other).max() < 2e-5 * np.abs(one).max() and not same(one, other)
 
@@ -122,7 +122,7 @@ def test_weighted_rows_have_the_sums_of_the_dense_pass(options, evaluate):
     jobs = both(design, evaluate=evaluate, weighted=True)
     dense, by_cell = (sums(design, job) for job in jobs)
     assert by_cell.fine and dense.bins == by_cell.bins and dense.scale == by_cell.scale
-    for name, unit in (("information", 1), ("meat", 1), ("ordinary", 1), ("score", 2.0**-20)):
+    for name, unit in (("information", 1), ("meat", 1), ("score", 2.0**-20)):
         one = np.asarray(getattr(dense, name), dtype=float)
         other = np.asarray(getattr(by_cell, name), dtype=float) * unit
         assert np.abs(one - other).max() < 2e-5 * np.abs(one).max()
@@ -135,7 +135,7 @@ def test_many_columns_by_cell_have_the_sums_of_the_dense_pass(weights):
     jobs = both(design, weighted=bool(weights), policy=WIDE_LEAST_SQUARES, n=60_000)
     dense, by_cell = (sums(design, job) for job in jobs)
     assert dense.bins == by_cell.bins
-    names = {"information": 1.0, "meat": 1.0, "ordinary": 1.0}
+    names = {"information": 1.0, "meat": 1.0}
     names["score"] = 2.0**-20 if weights else 1.0
     for name, unit in names.items():
         one = np.asarray(getattr(dense, name), dtype=float)
@@ -158,7 +158,7 @@ def test_a_cell_and_numbers_have_the_sums_of_the_dense_pass(formula, options, po
     dense, by_cell = (sums(design, job, table) for job in jobs)
     assert by_cell.fine and not dense.fine and jobs[1].tables.places
     assert dense.bins == by_cell.bins and abs(dense.scale - by_cell.scale) <= N
-    units = {"information": 1.0, "meat": 1.0, "ordinary": 1.0}
+    units = {"information": 1.0, "meat": 1.0}
     units["score"] = 2.0**-20 / (1.0 if options else 4.0 * plan.information / 2.0**20)
     for name, unit in units.items():
         one = np.asarray(getattr(dense, name), dtype=float)
@@ -186,7 +186,7 @@ def test_tasks_and_parts_give_the_same_sums():
 
         plainly = read()
         for other in (read(Threads(2, WINDOW)),):
-            for name in ("information", "meat", "ordinary", "score", "bins"):
+            for name in ("information", "meat", "score", "bins"):
                 assert same(getattr(plainly, name), getattr(other, name))
         again = pickle.loads(cloudpickle.dumps(job))
         halves = [
@@ -240,6 +240,6 @@ def test_a_fit_by_cell_is_the_dense_fit(name, monkeypatch):
     one, other = np.asarray(by_cell.params, float), np.asarray(dense.params, float)
     assert np.abs(one - other).max() < close * np.asarray(dense.bse, float).max()
     # what is left of the noise of the information, of more columns here
-    assert np.allclose(by_cell.bse, dense.bse, rtol=4e-2 if "h" in formula else 5e-3)
+    assert np.allclose(by_cell.bse, dense.bse, rtol=6e-2 if "h" in formula else 5e-3)
     if "fit_stats" in options:
         assert by_cell.stats["deviance"] == pytest.approx(dense.stats["deviance"], rel=1e-3)

@@ -6,8 +6,8 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.forecasts import _coefficient_error
-from dpmodels.scoring.expected import Expectation, ScoreLengths, part_of_level, spread_of_tail
-from dpmodels.scoring.rules import LEVERAGE_PART, MAX_SPREAD, ROW_SPREAD
+from dpmodels.scoring.expected import Expectation, ScoreLengths, spread_of_tail
+from dpmodels.scoring.rules import MAX_SPREAD, ROW_SPREAD
 
 SCHEMA = dp.Schema(x=dp.Real(-4, 4), z=dp.Real(-4, 4), y=dp.Real(-40, 40), e=dp.Binary())
 
@@ -47,11 +47,6 @@ def test_rows_of_a_person_have_shorter_tails():
         float(ScoreLengths(0.6, rows).beyond(np.array([4.0]), 4)[0]) for rows in (1.0, 6.0)
     )
     assert six < one / 3.0
-
-
-def test_rare_levels_have_leverage():
-    assert part_of_level(0.5, 4) == LEVERAGE_PART
-    assert part_of_level(0.02, 4) == pytest.approx(0.84)
 
 
 def test_a_fit_by_moments_has_no_allowance():

@@ -238,10 +238,10 @@ def test_several_quantiles_share_their_passes(quiet):
 def test_the_start_of_a_quantile_is_shifted_and_the_kernel_in_units_of_the_density():
     from scipy.special import ndtri
 
-    from dpmodels.scoring.models import Information, Quantile, Start, State
+    from dpmodels.scoring.models import Quantile, Start, State
 
     constant = np.array([1.0, 0.0])
-    start = Start(np.zeros(2), 0.25, np.eye(2), Information(np.eye(2), 0.0), constant, np.ones(2))
+    start = Start(np.zeros(2), 0.25, np.eye(2), 0.0, constant, np.ones(2))
     state = Quantile(tau=0.9).start(start)
     assert state.theta == pytest.approx([0.5 * ndtri(0.9), 0.0])
     assert math.sqrt(state.phi) == pytest.approx(1.25 * 0.5)
@@ -251,18 +251,6 @@ def test_the_start_of_a_quantile_is_shifted_and_the_kernel_in_units_of_the_densi
     _, omega = Quantile(tau=0.9).evaluate(state)(x, x)
     density = 0.3 / 2.0
     assert omega.mean() * 10 * 2.0 * density == pytest.approx(1.0, rel=1e-4)
-
-
-def test_curvature_adds_to_the_bound_of_the_bias():
-    from dataclasses import replace
-
-    from dpmodels.after.inference import Allowance
-
-    one, step = np.eye(1), np.array([0.5])
-    plain = Allowance(True, one, one, one, 0.0, step, 1.0, 0.1, None, 1.0)
-    bent = replace(plain, bend=0.2, every=0.05)
-    row = np.array([[3.0]])
-    assert bent.bias(row) - plain.bias(row) == pytest.approx([0.2 * 1.5 + 0.05 * 3.0])
 
 
 def test_scoring_serves_every_model_with_errors_whatever_the_noise(quiet):

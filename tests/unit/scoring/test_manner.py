@@ -20,7 +20,6 @@ from dpmodels.scoring.rules import (
     AT_CLIP,
     BINS,
     BOUNDED,
-    FEW,
     LEAST_SQUARES,
     LINEAR,
     MANY,
@@ -46,12 +45,12 @@ def flat(p, phi=1.0):
 
 
 def test_which_manner():
-    """Least squares: many from 6 columns on; means: from 10; bounded scores are tame."""
+    """Means have one policy; of residuals those of 6 columns on are many, bounded scores of fewer tame."""
     kinds = {"averages": True, "of_mean": False}
     assert policy_of(5, **kinds) is LEAST_SQUARES
     assert policy_of(6, **kinds) is WIDE_LEAST_SQUARES
     mean = {"averages": False, "of_mean": True}
-    assert policy_of(9, **mean) is FEW and policy_of(10, **mean) is MANY
+    assert policy_of(2, **mean) is MANY
     tame = {"averages": False, "of_mean": False}
     assert policy_of(5, **tame) is TAME and policy_of(6, **tame) is MANY
 
@@ -79,8 +78,6 @@ def test_radii_of_many_columns(p, n):
     )
     worth = 2.0 * one.clip / one.noise.score
     assert one.clip == pytest.approx(max(math.sqrt(p), 0.36 * (worth * n) ** 0.45), rel=1e-9)
-    assert one.ordinary**2 == pytest.approx(1.5 * p)
-    assert last_pass(p, TAME, n).ordinary ** 2 == pytest.approx(2.0 * p)
 
 
 def test_a_shrunk_information_keeps_what_stands_apart():
@@ -130,51 +127,37 @@ def test_eigenvalues_of_a_shrunk_information_are_lowered_to_second_order():
     v = np.array([0.25, 0.9, 1.2])
     lowered = v - np.minimum(0.005 * (np.sum(1 / v) + 1 / v), 0.5 * v)
     lowered[0] = min(lowered[0], 0.05)
-    assert _conservative(values, step, one) == pytest.approx(lowered, rel=1e-12)
+    assert _conservative(values, step) == pytest.approx(lowered, rel=1e-12)
     values[0] = 0.2  # below the floor: as it is, if that is more than a fifth of the floor
-    assert _conservative(values, step, one)[0] == pytest.approx(min(0.2, 0.25 - 0.005 * (1 / 0.25 + np.sum(1 / v))))
+    assert _conservative(values, step)[0] == pytest.approx(min(0.2, 0.25 - 0.005 * (1 / 0.25 + np.sum(1 / v))))
 
 
 def tail(p=8, policy=WIDE_LEAST_SQUARES):
     one = last_pass(p, policy)
     bins = np.zeros(BINS)
     bins[AT_CLIP - 4 : AT_CLIP + 3] = 800, 600, 400, 250, 120, 60, 20
-    return one, Released(
-        np.eye(p) * N, np.zeros(p), meat=np.eye(p) * N, ordinary=np.eye(p) * N, bins=bins
-    )
+    return one, Released(np.eye(p) * N, np.zeros(p), meat=np.eye(p) * N, bins=bins)
 
 
 def test_nothing_that_rows_lose_is_guessed():
     """Rows that are weighed lose nothing; of the others two clips tell what they lost."""
     r, row = 8, np.eye(8)[:1]
     H = np.eye(r)
-    allowed = Allowance(True, H, H, 0.6 * H, 0.0, np.zeros(r), 1.0, 0.0, None, 4.0)
+    allowed = Allowance(H, H, 0.0)
     assert not allowed.bias(row).any()
     moved = replace(allowed, moved=np.array([0.3 * H[0], -0.2 * H[0]]), far=0.1)
     assert moved.bias(row) == pytest.approx([0.3 + 0.2 + 0.1], rel=1e-9)
-    noisy = replace(moved, score=0.2)  # (.5 + 4 l) sds, l = .4, at most 2 of them
-    assert noisy.bias(row) == pytest.approx([max(2.0 * 0.2, 0.5) + 0.1], rel=1e-9)
-    assert replace(noisy, clipped=False, moved=np.zeros((2, r)), far=0.0).bias(row) == [0.0]
+    assert replace(moved, least=0.4).bias(row) == pytest.approx([0.5 + 0.1], rel=1e-9)
+    assert replace(moved, least=0.7).bias(row) == pytest.approx([0.7 + 0.1], rel=1e-9)
+    assert replace(allowed, every=0.2).bias(3.0 * row) == pytest.approx([0.6], rel=1e-9)
 
 
-def test_the_meat_gets_what_lies_beyond_its_radius_and_what_the_model_asks():
+def test_the_meat_gets_what_lies_beyond_its_radius():
     one, released = tail(4)
     step = newton_step(released, one, flat(4), LeastSquares())
     missed = missed_squares(released, one) * one.clip**2 / 4
-
-    def meat(score):
-        return infer(released, one, flat(4), step, score, free=1.0).meat
-
-    assert missed > 0.0
-    assert meat(LeastSquares()) == pytest.approx((1.0 + missed) * np.eye(4), rel=1e-9)
-
-    class Least(LeastSquares):
-        def least_meat(self, state):
-            return 7.0
-
-    found = meat(Least())
-    H = infer(released, one, flat(4), step, Least(), free=1.0).H
-    assert found == pytest.approx(7.0 * H, rel=1e-6)
+    found = infer(released, one, flat(4), step, LeastSquares(), free=1.0).meat
+    assert missed > 0.0 and found == pytest.approx((1.0 + missed) * np.eye(4), rel=1e-9)
 
 
 def test_the_last_pass_of_least_squares_has_two_clips():
@@ -188,7 +171,7 @@ def test_the_last_pass_of_least_squares_has_two_clips():
     assert shorter.clip == pytest.approx(0.7071 * one.clip)
     assert shorter.noise.score / shorter.clip == pytest.approx(one.noise.score / one.clip)
     assert not replace(one, uncut=True).two_clips and last_pass(4, UNITS_POLICY).blocks == 1
-    early = plan_pass(LINEAR, 1, 0.3, N, 4, "replace", meat=True, tail=N, policy=FEW)
+    early = plan_pass(LINEAR, 1, 0.3, N, 4, "replace", meat=True, tail=N, policy=MANY)
     assert early.blocks == 3  # where early passes decide how far the last one is
 
 
@@ -237,16 +220,11 @@ def test_the_posterior_of_what_was_taken():
 
 
 def test_the_allowance_where_two_clips_tell_what_was_taken():
-    """``max((.5 + c l) noise, moved) + far``, along each combination."""
+    """``max(least, moved) + far``, along each combination."""
     r, H = 3, np.diag([1.0, 2.0, 4.0])
-    inverse = np.linalg.inv(H)
-    rule = Allowance(
-        True, inverse, H, 0.9 * H, 0.0, np.zeros(r), 0.25, 0.01, None, 4.0,
-        moved=np.array([[0.3, 0.0, 0.001], [0.0, 0.2, 0.0]]), far=0.02,
-    )  # fmt: skip
-    length = 0.5 * np.diag(inverse)
-    least = (0.5 + 4.0 * 0.1) * 0.01
-    wanted = length * (np.array([0.3, 0.2, least]) + 0.02)
+    moved = np.array([[0.3, 0.0, 0.001], [0.0, 0.2, 0.0]])
+    rule = Allowance(0.5 * np.linalg.inv(H), H, 0.009, far=0.02, moved=moved)
+    wanted = 0.5 / np.diag(H) * (np.array([0.3, 0.2, 0.009]) + 0.02)
     assert rule.bias(np.eye(r)) == pytest.approx(wanted)
     assert not rule.frozen().moved.flags.writeable
 

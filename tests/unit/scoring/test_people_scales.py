@@ -12,7 +12,6 @@ from dpmodels.scoring.clip import Lengths
 from dpmodels.scoring.pass_plan import (
     forecast,
     information_of_units,
-    many_for_units,
     shares_of_units,
 )
 from dpmodels.scoring.rules import (
@@ -74,12 +73,9 @@ def test_the_radius_of_the_information_follows_its_noise():
     assert information_of_units(40.0, 3) == least
     assert information_of_units(40.0, 25) == pytest.approx(0.3 * 40.0 / 5.0)
     assert information_of_units(4.0, 25) == 1.75
-    few, many = (shares_of_units(last=True, scale=False, many=m) for m in (False, True))
-    assert [many_for_units(0.25, 3000, p) for p in (5, 6)] == [False, True]
-    assert not many_for_units(0.25, 10_000, 6)
-    assert few.information < many.information
-    for one in (few, many):
-        parts = one.lengths + one.information + one.meat + one.score + one.ordinary
+    for last, scale in ((True, False), (False, True), (False, False)):
+        one = shares_of_units(last=last, scale=scale)
+        parts = one.lengths + one.information + one.meat + one.score + one.scale
         assert parts == pytest.approx(1.0)
     assert forecast(0.25, 3000, 16, 0.73) < 1.2  # it was 1.9
 

@@ -14,7 +14,7 @@ from dpmodels.proof.prove import MOST_COLUMNS, joint_sensitivity
 from dpmodels.scoring import program as engine
 from dpmodels.scoring.clip import missed_squares
 from dpmodels.scoring.intervals import infer
-from dpmodels.scoring.models import Information, LeastSquares, Start, State
+from dpmodels.scoring.models import LeastSquares, Start, State
 from dpmodels.scoring.pass_plan import Pilot
 from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rows import plan_scoring
@@ -98,26 +98,11 @@ def test_shares_of_mu(n):
         squares.append(sum(part**2 for part in parts))
     assert np.array(squares) / 4.0 == pytest.approx([0.15, 0.20, 0.65], rel=1e-12)
     assert plan.passes[0].mu_scale ** 2 / 4.0 == pytest.approx(0.20 * 0.04, rel=1e-12)
-    assert plan.passes[1].mu_histogram ** 2 / 4.0 == pytest.approx(0.65 * 0.95 * 0.07, rel=1e-12)
+    assert plan.passes[1].mu_histogram ** 2 / 4.0 == pytest.approx(0.65 * 0.07, rel=1e-12)
 
 
-def state(theta=(0.0, 0.0), phi=1.0, noise=0.3, earlier=1.0):
-    return State(
-        np.array(theta), np.eye(2), phi, np.eye(2), Information(earlier * np.eye(2), noise)
-    )
-
-
-def test_information_is_averaged_by_precision():
-    first = passes()[0]
-    nu = first.noise.information / first.rows
-    old = 3.0 * nu
-    released = Released(2.0 * first.rows * np.eye(2), np.zeros(2), scale=2.0 * first.rows)
-    step = newton_step(released, first, state(noise=old, earlier=1.0), LeastSquares())
-    w = old**2 / (old**2 + nu**2)
-    assert w == pytest.approx(0.9)
-    assert pytest.approx((w * 2.0 + (1 - w) * 1.0) * np.eye(2)) == step.H
-    assert step.nu == pytest.approx(math.sqrt(w**2 * nu**2 + (1 - w) ** 2 * old**2), rel=1e-12)
-    assert step.floor == pytest.approx(max(0.7 * step.nu * math.sqrt(4.0), 0.05))
+def state(theta=(0.0, 0.0), phi=1.0):
+    return State(np.array(theta), np.eye(2), phi, np.eye(2))
 
 
 def test_steps_before_the_last_are_short_and_small_eigenvalues_floored():
@@ -125,12 +110,12 @@ def test_steps_before_the_last_are_short_and_small_eigenvalues_floored():
     H = np.diag([1.0, 1e-6])
     score = np.array([50.0, 0.0]) * first.rows
     released = Released(H * first.rows, score, scale=1.0 * 2 * first.rows)
-    step = newton_step(released, first, replace(state(), earlier=None), LeastSquares())
+    step = newton_step(released, first, state(), LeastSquares())
     phi = 1.1  # 1.1 phi clip(q / (n p))
     assert step.state.phi == pytest.approx(phi)
-    assert np.linalg.norm(step.d) == pytest.approx(1.4 * math.sqrt(phi))
+    assert np.linalg.norm(step.d) == pytest.approx(math.sqrt(phi))
     released = Released(H * last.rows, np.array([0.0, 1.0]) * last.rows)
-    step = newton_step(released, last, replace(state(), earlier=None), LeastSquares())
+    step = newton_step(released, last, state(), LeastSquares())
     assert step.d == pytest.approx([0.0, 1.0 / step.floor], rel=1e-3)  # less what noise explains
     assert step.state.theta == pytest.approx(step.d)
 
@@ -141,11 +126,10 @@ def test_a_step_keeps_the_axes_of_its_information_and_the_last_looks_no_further(
     H = np.array([[1.0, 0.3], [0.3, 0.8]])
     for one in (first, last):
         released = Released(H * one.rows, np.array([0.1, 0.2]) * one.rows, scale=2.0 * one.rows)
-        step = newton_step(released, one, replace(state(), earlier=None), LeastSquares())
+        step = newton_step(released, one, state(), LeastSquares())
         for found, told in zip(step.axes, np.linalg.eigh((step.H + step.H.T) / 2.0), strict=True):
             assert np.array_equal(found, told)
     assert np.array_equal(step.state.W, state().W)
-    assert step.state.earlier is None
 
 
 def test_the_start_is_floored_least_squares():
@@ -176,11 +160,13 @@ def test_covariances_of_the_last_step():
     bins = np.zeros(BINS)
     bins[AT_CLIP - 2 : AT_CLIP + 1] = 400.0, 200.0, 100.0
     H = np.diag([1.0, 0.6])
-    out = Released(H * n, np.zeros(2), meat=J * part, ordinary=np.eye(2) * part, bins=bins)
-    step = newton_step(out, last, replace(state(phi=0.25), earlier=None), LeastSquares())
+    out = Released(H * n, np.zeros(2), meat=J * part, bins=bins)
+    step = newton_step(out, last, state(phi=0.25), LeastSquares())
     step = replace(step, d=np.array([0.3, 0.4]))
     found = infer(out, last, state(phi=0.25), step, LeastSquares(), free=1.1)
-    inverse = np.diag(1.0 / (np.array([1.0, 0.6]) - step.nu))
+    values = np.diag(step.H)  # shrunk towards their mean, less the second order of their noise
+    assert np.abs(values - [1.0, 0.6]).max() < 0.01
+    inverse = np.diag(1.0 / (values - step.nu**2 / 2 * (np.sum(1 / values) + 1 / values)))
     assert found.inverse == pytest.approx(inverse, rel=1e-12)
     # what the meat misses beyond its radius, by the histogram, is shared by all directions
     missed = missed_squares(out, last) * last.clip**2 / 2
@@ -191,20 +177,26 @@ def test_covariances_of_the_last_step():
     wanted = 0.25 * sd**2 * np.eye(2)
     wanted += step.nu**2 / 2 * (0.25 * np.eye(2) + np.outer(step.d, step.d))
     assert found.privacy == pytest.approx(inverse @ wanted @ inverse, rel=1e-9)
-    # leverage: 1 - 1/1; rows that are weighed lose no score: .35 noise sds
+    # rows that are weighed lose no score: .6 noise sds
     row, length = np.array([[1.0, 0.0]]), inverse[0, 0] * 0.5
-    assert found.allowance.bias(row) == pytest.approx([length * 0.35 * sd], rel=1e-9)
+    allowed = replace(found.allowance, every=0.0)
+    assert allowed.bias(row) == pytest.approx([length * 0.6 * sd], rel=1e-9)
+    assert found.allowance.bias(row) - allowed.bias(row) == pytest.approx(found.allowance.every)
+    people = infer(out, last, state(phi=0.25), step, LeastSquares(), free=1.1, tail=0.5)
+    moved = replace(people.allowance, every=0.0)
+    assert moved.bias(row) == pytest.approx([length * 0.5], rel=1e-9)
 
 
-def test_an_unresolved_direction_counts_as_a_tenth_of_the_floor():
+def test_an_unresolved_direction_counts_as_a_fifth_of_the_floor():
     last = passes()[1]
     out = Released(
         np.diag([1.0, 0.0]) * last.rows, np.zeros(2), meat=np.eye(2) * last.tail_rows,
-        ordinary=np.eye(2) * last.tail_rows, bins=np.zeros(BINS),
+        bins=np.zeros(BINS),
     )  # fmt: skip
-    step = newton_step(out, last, replace(state(), earlier=None), LeastSquares())
+    step = newton_step(out, last, state(), LeastSquares())
     found = infer(out, last, state(), step, LeastSquares(), free=1.0)
-    assert found.inverse[1, 1] == pytest.approx(10.0 / step.floor)
+    assert step.axes[0][0] < 0.2 * step.floor
+    assert found.inverse[1, 1] == pytest.approx(5.0 / step.floor)
     assert found.undetermined(np.eye(2)).tolist() == [False, True]
 
 

@@ -23,7 +23,7 @@ from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring import rules
 from dpmodels.scoring.deviance import Deviance, FitStatistics
 from dpmodels.scoring.fit import Part, _complete, _free, _lost
-from dpmodels.scoring.rules import AT_CLIP, CELLS, EMPTY_SDS
+from dpmodels.scoring.rules import AT_CLIP, CELLS, CLEAR_OF_NOISE
 from dpmodels.scoring.unit_scales import Number
 from dpmodels.scoring.units import unit_pass
 from dpmodels.sums.products import SHRINK
@@ -140,7 +140,7 @@ def test_a_fit_may_have_the_noise_of_its_errors_and_an_average_more():
     assert one.radii(p) == own
     assert 0.0 < own.ratio < 0.35
     many = cluster_rules.ClusterPlan.of(sample, mu, n, "replace", [""], p, averaged=True)
-    assert (many.loose, many.mu) == pytest.approx((1.1 * p**0.25, mu * math.sqrt(0.2)))
+    assert (many.loose, many.mu) == pytest.approx((1.6, mu * math.sqrt(0.2)))
 
 
 @pytest.mark.parametrize("last", [True, False])
@@ -149,7 +149,7 @@ def test_the_noise_of_a_pass_over_units_is_radius_over_mu(last):
     mu, N, p, trace, square = 0.3, 5000, 4, 3.0, 2.5
     lengths = SimpleNamespace(square=square)
     one = unit_pass(lengths, mu, N, p, "replace", trace, last=last, scale=False, tail=4000, clip=2.0)
-    counts, information, meat, score, ordinary = (0.06, 0.10, 0.05, 0.76, 0.03) if last else (0.08, 0.30, 0.20, 0.42, 0.0)
+    counts, information, meat, score = (0.06, 0.15, 0.05, 0.74) if last else (0.08, 0.30, 0.20, 0.42)
     H2 = trace * max(3.0, 0.22 * (mu * math.sqrt(information) * N / p) ** 0.7)
     J2 = square * max(3.0, 0.8 * math.sqrt(mu * math.sqrt(meat) * 4000 / p))
     sd = one.noise
@@ -157,7 +157,6 @@ def test_the_noise_of_a_pass_over_units_is_radius_over_mu(last):
     assert sd.meat == pytest.approx(math.sqrt(2) * J2 / (mu * math.sqrt(meat)))
     assert sd.score == pytest.approx(2 * 2.0 / (mu * math.sqrt(score)))
     assert sd.count == pytest.approx(math.sqrt(2) / (mu * math.sqrt(counts)))
-    assert sd.ordinary == pytest.approx(math.sqrt(2) * 2.0 * trace / (mu * math.sqrt(ordinary)) if last else 0.0)
     assert sd.scale == 0.0
 
 
@@ -173,7 +172,7 @@ def test_the_deviance_beyond_its_range_is_told_by_the_lengths_of_scores():
     last = SimpleNamespace(clip=C, p=p, noise=SimpleNamespace(count=5.0))
     k = np.arange(16.0) - AT_CLIP
     each = 2.0 * np.log1p(phi * C**2 / p * 2.0 ** (k + 0.5))
-    seen = np.where(bins > EMPTY_SDS * 5.0, bins, 0.0)
+    seen = np.where(bins > CLEAR_OF_NOISE * 5.0, bins, 0.0)
     assert each[seen > 0.0].min() < width < each[seen > 0.0].max()
     expected = float(np.sum(seen * np.maximum(each - width, 0.0)))
     assert Deviance.cut(own, None, bins, last, phi) == pytest.approx(expected)

@@ -95,17 +95,6 @@ def test_what_is_left_out_knows_nothing_of_outcomes():
     assert (hazard > 0).all()
 
 
-def test_rows_that_lose_most_of_their_follow_up_are_not_ordinary():
-    """At a small C the far-out row is used up early; at a large one nobody is."""
-    for clip, ordinary in ((1.5, [True, False]), (50.0, [True, True])):
-        design, own = local(clip=clip)
-        rows = np.ones((len(design.z), 2))
-        rows[1] = [0.0, np.copysign(1.0, own.theta[1])]  # the second of the higher hazard
-        rows[design.survival.time], rows[design.survival.event] = [1.0, 12.0], 0.0
-        block = BlockOfPeople(rows, np.arange(2), np.ones(2, dtype=np.intp))
-        np.testing.assert_array_equal(expanded(own, block).whole, ordinary)
-
-
 def test_who_is_stopped_does_not_depend_on_how_long_the_last_cell_was_lived_through():
     """The mutant: exposure within the own last cell, an outcome, in the rule of stopping."""
     stopped = []
