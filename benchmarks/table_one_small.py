@@ -108,7 +108,10 @@ def main():
     limits = []
     for name in RANGES:
         for eps in (1.0, 1.0 / 3.0, 4.0):
-            marked = [np.mean([bound(name, kind, s, eps) for s in range(args.tables)]) for kind in ("mean", "SD")]
+            marked = [
+                np.mean([bound(name, kind, s, eps) for s in range(args.tables)])
+                for kind in ("mean", "SD")
+            ]
             limits.append(f"| {name} | {eps:.3g} | {marked[0]:.2f} | {marked[1]:.2f} |")
             print(limits[-1], flush=True)
     write(
