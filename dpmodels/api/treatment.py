@@ -102,7 +102,7 @@ def dp_ate(
     propensity: str | None = None,
     estimand: str = "ATE",
     family: str | None = None,
-    clip: Any = (0.1, 0.9),
+    clip: Any = None,
     folds: str | None = None,
     eps: float = REQUIRED,
     delta: float = REQUIRED,

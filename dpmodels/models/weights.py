@@ -9,6 +9,7 @@ all coordinates as far as its noise is larger than effects differ.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +19,17 @@ import numpy.typing as npt
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.core import release as core
-from dpmodels.core.means import WeightedMeans, half_ranges, unit_rows, weighted_sums
+from dpmodels.core.means import WeightedMeans, unit_rows, weighted_sums
 from dpmodels.core.release import answered
 from dpmodels.core.rows import Rows
 from dpmodels.core.tables import Table, Tables
 from dpmodels.errors import RequestError
+from dpmodels.models.window import LOOK_FIRST, Windows, look_steps, released_windows
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import STEPS
-from dpmodels.ranges import gaussian_part, with_ranges
+from dpmodels.ranges import Part, gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid
@@ -186,6 +188,16 @@ class Trim:
     square: float = 1.0  # Mean of u^2, by the released histogram
     used: float = 1.0  # Units that count: all, or the released number of those in ``subset=``
 
+    @property
+    def part(self) -> float:
+        """Mean part of a row that counts."""
+        return min(self.mean / self.top, 1.0)
+
+    @property
+    def of_tails(self) -> float:
+        """Part of a value beyond a window that counts: the mean u of rows drawn by u."""
+        return min(max(self.square / self.part, self.part), 1.0)
+
 
 def trim_of(
     ask: Ask, design: Design, strength: float, population: float | None, n: int,
@@ -293,14 +305,14 @@ class WeightedDetail:
     mu_square: float
     population: float | None
     clusters: ClusterPlan | None = None
+    look: Sequence[Step] = ()
 
 
 @dataclass(frozen=True)
 class WeightedReleased:
-    """Centres, half-ranges, the clip of weights, and the release of the pass by cluster."""
+    """Windows, the clip of weights, and the release of the pass by cluster."""
 
-    centre: Array
-    half: Array
+    windows: Windows
     trim: Trim
     clusters: ClusterRelease | None = None
     root: Array | None = None
@@ -319,6 +331,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     weigh = HISTOGRAM_SHARE if design.auxiliary_place("weights") is not None else 0.0
     square = PRODUCTS_SHARE if request.inference else 0.0
     remaining = paid.rest * (1.0 - weigh)
+    look = look_steps(request, design, Part(mu=paid.mu(remaining)), n, remaining)
+    remaining -= math.fsum(step.share or 0.0 for step in look)
     shares = {
         WEIGHT_STEP: paid.rest * weigh, "means and weight": remaining * (1.0 - square),
         "products": remaining * square,
@@ -327,9 +341,12 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     survey = None if request.sample is None else request.sample.frame.survey
     detail = WeightedDetail(
         paid.mu(shares["means and weight"]), paid.mu(shares["products"]),
-        None if survey is None else survey.population, paid.clusters,
+        None if survey is None else survey.population, paid.clusters, look,
     )  # fmt: skip
-    return paid.plan(design, n, steps, detail=detail, passes=1 + bool(weigh))
+    return paid.plan(
+        design, n, [*steps, *look], detail=detail, passes=1 + bool(weigh) + len(look),
+        reasons=(*request.reasons, *(LOOK_FIRST,) * bool(look)),
+    )  # fmt: skip
 
 
 #: Noise sds from which on a sum of weights has means.
@@ -346,8 +363,10 @@ def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
     detail, n = plan.detail, plan.public_n
     people = plan.request.by_person
     d = design.p
-    centre, half = (ends[:d] for ends in half_ranges(design))
     trim = trim_of(ask, design, detail.mu_mean * n / d, detail.population, n, people=people)
+    noise = float(_noise(d, detail)[0]) / trim.part
+    windows = released_windows(detail.look, design, n, noise, ask).times(trim.of_tails)
+    centre, half = windows.centre[:d], windows.half[:d]
     place = design.auxiliary_place("weights")
 
     def row(z: Rows) -> tuple[Rows, Rows]:
@@ -368,7 +387,7 @@ def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
         values["cluster scores"] = clusters.products[0]
     return Release(
         values, plan.guarantee, design,
-        detail=WeightedReleased(centre, half, trim, clusters, root),
+        detail=WeightedReleased(windows, trim, clusters, root),
     )  # fmt: skip
 
 
@@ -431,10 +450,11 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
         )
     weight = min(weight, float(n))
     m = np.clip(release.values["sums"] / weight, -1.0, 1.0)
-    half = part.half
+    windows: Windows = part.windows
+    half, bias = windows.half[:d], windows.excess[:d] / weight
     H = np.outer(half, half)
     privacy = H * (sd**2 * np.eye(d) + sd_weight**2 * np.outer(m, m)) / weight**2
-    sampling, bias, stats = None, None, {"sum_of_weights": weight * trim.top / (1.0 - trim.lost)}
+    sampling, stats = None, {"sum_of_weights": weight * trim.top / (1.0 - trim.lost)}
     if detail.mu_square:
         Q = release.values["products"]
         noise_sd = _sd(d, detail)
@@ -447,8 +467,8 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
             moved = trim.lost * d2
             m = np.clip(m + MOVED * moved, -1.0, 1.0)
             error = np.sqrt(noise_sd**2 / 2.0 + (noise_sd * (m + d2)) ** 2) / heavy
-            bias = ALLOWED * trim.lost * (np.abs(d2) + error) * half
-    estimates = part.centre + half * m
+            bias = bias + ALLOWED * trim.lost * (np.abs(d2) + error) * half
+    estimates = windows.centre[:d] + half * m
     df: float | None = None
     design_notes: list[Note] = []
     if part.clusters is not None and sampling is not None:
@@ -462,7 +482,8 @@ def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
     ]
     return Estimate(
         names, estimates, vcov_sampling=sampling, vcov_privacy=privacy, stats=stats,
-        bias=bias, notes=(*notes, *design_notes), use_t=df,
+        bias=bias if bias.any() else None, use_t=df,
+        notes=(*notes, *windows.note(design, plan.request.delta), *design_notes),
     )  # fmt: skip
 
 
@@ -482,7 +503,8 @@ def _by_design(
             )
         ]
     J = root @ psus.meat(0, np.eye(len(root))) @ root * n
-    V = np.outer(part.half, part.half) * J / weight**2
+    half = part.windows.half[: len(J)]
+    V = np.outer(half, half) * J / weight**2
     for name, ratio in zip(names, np.diag(V) / np.diag(rows), strict=True):
         stats[f"deff_clusters({name})" if len(names) > 1 else "deff_clusters"] = float(ratio)
     clusters = plan.detail.clusters
