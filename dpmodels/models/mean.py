@@ -22,7 +22,13 @@ from dpmodels.core.means import (
 )
 from dpmodels.errors import RequestError
 from dpmodels.models import weights
-from dpmodels.models.window import LOOK_FIRST, LOOK_OPTION, Windows, look_steps, released_windows
+from dpmodels.models.window import (
+    LOOK_FIRST,
+    LOOK_OPTION,
+    as_declared,
+    look_steps,
+    released_windows,
+)
 from dpmodels.planning import Plan, expected_errors
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.proof.prove import noise_of
@@ -176,8 +182,7 @@ def release_pure(plan: Plan[Any], ask: Ask) -> Release:
     values = {"count": noisy[:1], "sums": noisy[1 : d + 1]}
     if into.squares:
         values["squares"] = noisy[d + 1 :]
-    windows = Windows(*half_ranges(design), *np.zeros((2, design.p)))
-    return Release(values, plan.guarantee, design, detail=windows)
+    return Release(values, plan.guarantee, design, detail=as_declared(design))
 
 
 def estimate_pure(plan: Plan[Any], release: Release) -> Estimate:

@@ -134,6 +134,11 @@ class Windows:
         return (messages.WINDOWS(windows="; ".join(ends), hidden=self.hidden),)
 
 
+def as_declared(design: Design) -> Windows:
+    """Return the declared ranges as windows, beyond which nothing lies."""
+    return Windows(*half_ranges(design), *np.zeros((2, len(design.intervals()))))
+
+
 def released_windows(
     steps: Sequence[Step], design: Design, n: int, noise: float, ask: Ask, groups: int = 1
 ) -> Windows:
@@ -146,10 +151,12 @@ def released_windows(
     Unit: one row, or one person by the mean of its rows. Two releases of counts: one unit of mass
     in the cells of each number. Windows are made of these and of public numbers.
     """
-    centre, half = half_ranges(design)
-    excess, squares = np.zeros((2, len(half)))
+    declared = as_declared(design)
     if not steps:
-        return Windows(centre, half, excess, squares)
+        return declared
+    centre, half, excess, squares = (
+        declared.centre, declared.half, declared.excess, declared.squares
+    )  # fmt: skip
     places = list(columns_of_numbers(design)[1])
     (low, high), last, d = design.intervals()[places].T, DISTANCE_OCTAVES - 1.0, len(places)
     width, (sd_places, _), (sd, seen) = high - low, *(_noise_of_counts(s, d) for s in steps)

@@ -260,7 +260,8 @@ class Run:
             self._check_open("the end of the run")
             self._closed = True
             parts = {step.name: 0.0 if step.name in self._open else 1.0 for step in self._listed}
-            rest = {**self._left, **{s.name: s.mechanism.mu**2 for s in self._open.values()}}
+            paid = (s for s in self._open.values() if s.name in self._paid)
+            rest = self._left | {s.name: s.mechanism.mu**2 for s in paid}
             for step in self._listed:
                 if step.name in self._left:
                     back = math.fsum(k for s, k in rest.items() if self._payer(s) == step.name)

@@ -16,7 +16,7 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.arrays import Array, brent
 from dpmodels.core import release as core
-from dpmodels.core.means import PairMoments, half_ranges
+from dpmodels.core.means import PairMoments
 from dpmodels.errors import RequestError, choice, shown
 from dpmodels.models.table import nulls
 from dpmodels.models.table.layout import (
@@ -40,7 +40,13 @@ from dpmodels.models.table.table import (
     functions_of_means,
     table_windows,
 )
-from dpmodels.models.window import LOOK_FIRST, Windows, look_steps, released_windows
+from dpmodels.models.window import (
+    LOOK_FIRST,
+    Windows,
+    as_declared,
+    look_steps,
+    released_windows,
+)
 from dpmodels.planning import SPREAD, Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
@@ -189,6 +195,7 @@ class Facts:
     copies: int = 1  # Rows of a person that are kept, at most: factor on the sampling variance
     pairs: PairPlan | None = None  # The products of people
     look: Sequence[Step] = ()  # Before the sums, at numbers of wide ranges
+    windows: Windows | None = None  # Released; None: declared ranges, for the power of a plan
 
 
 # -- Power of a test before a row is read: the test of the expected sums (``theory.md``, 3.5).
@@ -404,7 +411,8 @@ def estimate(plan: Plan[Facts], release: Release) -> Estimate:
     design = release.design
     products = None if facts.pairs is None else facts.pairs.read(release.values["products"])
     windows: Windows = release.detail
-    solved = solve(facts, design, release.values["sums"], plan.public_n, products, windows)
+    facts = replace(facts, windows=windows)
+    solved = solve(facts, design, release.values["sums"], plan.public_n, products)
     test, notes = solved.test, _TEST_NOTES[facts.kind]
     if solved.unseen:
         notes = (*notes, messages.UNSEEN_LEVELS(levels=", ".join(solved.unseen)))
@@ -443,12 +451,10 @@ _TEST_NOTES = {
 
 
 def solve(
-    facts: Facts, design: Design, noisy: Array, n: int, products: Products | None = None,
-    windows: Windows | None = None,
-) -> Solved:  # fmt: skip
+    facts: Facts, design: Design, noisy: Array, n: int, products: Products | None = None
+) -> Solved:
     """Turn noisy sums into a test, and released products of people. Post-processing."""
-    windows = windows or Windows(*half_ranges(design), *np.zeros((2, len(design.columns))))
-    return _SOLVERS[facts.kind](facts, design, noisy, n, _People(products, facts.copies), windows)
+    return _SOLVERS[facts.kind](facts, design, noisy, n, _People(products, facts.copies))
 
 
 @dataclass(frozen=True)
@@ -493,7 +499,7 @@ class _Moments:
     bias: Array  # Bounds on what values beyond the window add to the means, in half widths
 
 
-def _moments(facts: Facts, windows: Windows, noisy: Array, n: int) -> _Moments:
+def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
     """Return the counts, sums and sums of squares of the groups, with their noise variances."""
     layout, noise = facts.layout, facts.noise
     assert layout is not None and noise is not None
@@ -510,6 +516,7 @@ def _moments(facts: Facts, windows: Windows, noisy: Array, n: int) -> _Moments:
     C = C.reshape(len(cells), len(cells))
     N, T, Q = (cells @ w for w in (COUNT, TOTAL, SQUARE))
     tau2, safe = float(TOTAL @ K @ TOTAL), np.maximum(N, 1.0)
+    windows = facts.windows or as_declared(design)
     bias, _ = windows.beyond(block.number, safe, np.clip(Q / safe, math.sqrt(tau2) / safe, 1.0))
     centre, half = (float(ends[block.number]) for ends in (windows.centre, windows.half))
     return _Moments(N, T, Q, tau2, C, centre, half, bias)
@@ -528,11 +535,9 @@ def _mean_of(m: _Moments, people: _People) -> tuple[Array, Array, Array]:
     return m.centre + m.half * mean, sampling, m.half * privacy
 
 
-def _solve_mean(
-    facts: Facts, design: Design, noisy: Array, n: int, people: _People, windows: Windows
-) -> Solved:
+def _solve_mean(facts: Facts, design: Design, noisy: Array, n: int, people: _People) -> Solved:
     """Test whether the mean of a numeric variable equals its null value, from released sums."""
-    m = _moments(facts, windows, noisy, n)
+    m = _moments(facts, design, noisy, n)
     mu0 = (facts.null[0] - m.centre) / m.half
     sums = float(m.N[0]), float(m.T[0]), float(m.Q[0])
     D = nulls.spread_about(m.N, m.T, m.Q, mu0)
@@ -543,12 +548,10 @@ def _solve_mean(
     return Solved(test, (name,), *_mean_of(m, people), bias=m.half * m.bias)
 
 
-def _solve_groups(
-    facts: Facts, design: Design, noisy: Array, n: int, people: _People, windows: Windows
-) -> Solved:
+def _solve_groups(facts: Facts, design: Design, noisy: Array, n: int, people: _People) -> Solved:
     """Test the equality of the means of groups."""
     assert facts.layout is not None
-    m = _moments(facts, windows, noisy, n)
+    m = _moments(facts, design, noisy, n)
     keep = nulls.clear_levels(m.N, np.sqrt(np.diag(m.C)))
     N, T, Q = m.N[keep], m.T[keep], m.Q[keep]
     common, Pm, D = nulls.groups_of(N, T, Q)
@@ -589,9 +592,7 @@ def _count_effects(facts: Facts, noisy: Array, n: int) -> tuple[Effects, tuple[i
     return effects, block.axes, effects.table(block.axes)[inner]
 
 
-def _solve_fit(
-    facts: Facts, design: Design, noisy: Array, n: int, people: _People, windows: Windows
-) -> Solved:
+def _solve_fit(facts: Facts, design: Design, noisy: Array, n: int, people: _People) -> Solved:
     """Test the shares of levels against their null values."""
     assert facts.layout is not None
     effects, axes, X = _count_effects(facts, noisy, n)
@@ -613,7 +614,7 @@ def _solve_fit(
 
 
 def _solve_independence(
-    facts: Facts, design: Design, noisy: Array, n: int, people: _People, windows: Windows
+    facts: Facts, design: Design, noisy: Array, n: int, people: _People
 ) -> Solved:
     """Test the independence of two categories."""
     assert facts.layout is not None
@@ -632,7 +633,7 @@ def _solve_independence(
 
 
 def _solve_correlation(
-    facts: Facts, design: Design, noisy: Array, n: int, people: _People, windows: Windows
+    facts: Facts, design: Design, noisy: Array, n: int, people: _People
 ) -> Solved:
     """Test the correlation of two numeric variables against 0, and estimate it with its errors."""
     sd = pair_noise(facts.mu)
@@ -648,6 +649,7 @@ def _solve_correlation(
     privacy = math.sqrt(max(se * se - sampling * sampling, 0.0)) if se == se else math.nan
     name = f"cor({design.columns[0].name}, {design.columns[1].name})"
     # squares beyond the windows over all squares, and a half of it: of the root of both
+    windows = facts.windows or as_declared(design)
     about = np.maximum(np.diag(Q)[1:] - np.array([Sx, Sy]) ** 2 / N, s) * windows.half**2
     bias = np.minimum(windows.squares / about, 1.0).sum() / 2.0
     return Solved(
@@ -656,7 +658,7 @@ def _solve_correlation(
     )  # fmt: skip
 
 
-_SOLVERS: dict[str, Callable[[Facts, Any, Array, int, _People, Windows], Solved]] = {
+_SOLVERS: dict[str, Callable[[Facts, Any, Array, int, _People], Solved]] = {
     "mean": _solve_mean,
     "groups": _solve_groups,
     "fit": _solve_fit,

@@ -85,7 +85,7 @@ WIDEST = 1.0 / 82.0, 81.0 / 82.0
 UNLIKE = 0.3
 #: Units of the rarer arm, times mu of the outcome model over k^1.5 for k covariates, for a model
 #: of its own.
-ENOUGH = 20.0
+ENOUGH = 15.0
 #: Numbers of a fit beyond this say nothing.
 LARGEST = 1e30
 #: Weights count up to this many times their mean.

@@ -245,6 +245,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     divided = gaussian_part(request, design.unknown)
     shares = {name: (1.0 - divided.share) * share for name, share in shares_for(request).items()}
     treatment, (response, _, covariates) = request["treatment"], request["outcome"].partition("~")
+    covariates = covariates.strip()
+    shared = treatment if covariates == "1" else f"{treatment} + {covariates}"
     estimand, family = request["estimand"], family_for(request, design)
     treated = _column_index("treatment", treatment, request, family, design)
     fold, halves = None, []
@@ -253,8 +255,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         fold = _column_index("folds", halves[0], request, family, design)
     texts = (
         f"{treatment} ~ {_crossed(halves, request['propensity'])}",
-        f"{response.strip()} ~ {_crossed([treatment, *halves], covariates.strip())}",
-        f"{response.strip()} ~ {_crossed(halves, f'{treatment} + {covariates.strip()}')}",
+        f"{response.strip()} ~ {_crossed([treatment, *halves], covariates)}",
+        f"{response.strip()} ~ {_crossed(halves, shared)}",
     )
     parts = [
         _sub_plan(
@@ -266,7 +268,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         )
     ]  # fmt: skip
     detail = EffectPlan(
-        divided, shares, estimand, bounds_of(request["clip"]), family, treated, *parts, fold,
+        divided, shares, estimand, bounds_of(request["clip"]), family, treated, parts[0], parts[1],
+        parts[2], fold,
     )  # fmt: skip
     _check_columns(detail, design)
     steps = [*divided.steps]

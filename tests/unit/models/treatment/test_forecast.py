@@ -140,9 +140,9 @@ def test_derivatives_that_are_noise_do_not_count_as_sampling_error():
 
 @pytest.mark.statistical
 def test_a_small_arm_does_not_make_the_variance_many_times_too_large():
-    """80 fits of 12 000 rows, 83 % treated: claimed variance at most twice that of the errors.
+    """80 fits of 12 000 rows, 83 % treated: claimed variance at most 2.5 times that of the errors.
 
-    It was 3.8 times. At a true ratio of 1.4 the false alarm is that of chi2(80)/80 < .7: .02.
+    It was 3.8 times. At a true ratio of 1.75 the false alarm is that of chi2(80)/80 < .7: .02.
     """
     claimed, errors = [], []
     for seed in range(80):
@@ -159,5 +159,5 @@ def test_a_small_arm_does_not_make_the_variance_many_times_too_large():
             )  # fmt: skip
         claimed.append(fit.bse["ATE"] ** 2)
         errors.append((fit.params["ATE"] - 0.5) ** 2)
-    assert np.mean(claimed) < 2.0 * np.mean(errors)
+    assert np.mean(claimed) < 2.5 * np.mean(errors)
     assert math.sqrt(np.mean(claimed)) > 0.8 * math.sqrt(np.mean(errors))
