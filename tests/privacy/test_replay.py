@@ -397,7 +397,6 @@ CASES = [
     Case("dp_test", "score", "~ k", CLASSES),
     Case("dp_test", "score", "~ k + k2", TWO_CLASSES),
     Case("dp_test", "score", "~ a + b"),
-    Case("dp_test", "score", "~ a + b", n=60, eps=400.0),
     Case("dp_test", "subsample", "~ a", test=SOME_TEST, parts=3, a0=0.4),
     # passes that start at public rows, of people's engine too, and a reserve that pays for more
     *both_guessed("dp_glm", "scoring", schema=EVENT, public=PUBLIC_ROWS, pairs=30),

@@ -49,7 +49,7 @@ def _chi2(u: Array, V: Array, bias: Array | None = None) -> Null:
 
     u, V = np.atleast_1d(u), np.atleast_2d(V)
     value = max(float(u @ np.linalg.solve(V, u)), 0.0)
-    if bias is not None:
+    if bias is not None and bias.any():
         moved = np.sqrt(np.maximum(np.sum(bias * np.linalg.solve(V, bias), axis=0), 0.0)).sum()
         value = max(math.sqrt(value) - float(moved), 0.0) ** 2
     return Null(value, len(u), float(chdtrc(len(u), value)))

@@ -40,13 +40,7 @@ from dpmodels.models.table.table import (
     functions_of_means,
     table_windows,
 )
-from dpmodels.models.window import (
-    LOOK_FIRST,
-    Windows,
-    as_declared,
-    look_steps,
-    released_windows,
-)
+from dpmodels.models.window import LOOK_FIRST, Windows, as_declared, look_steps
 from dpmodels.planning import SPREAD, Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
@@ -342,10 +336,12 @@ def facts_of(request: Request, design: Design, mu: float, mu_pairs: float = 0.0)
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a test: one Gaussian release of its sums; its power. Reads no row."""
-    paired = 0.0
-    if request.by_person and kind_of(request, design) != "correlation":
+    paired, of_mean = 0.0, kind_of(request, design) != "correlation"
+    if request.by_person and of_mean:
         paired = PAIRS_SHARE if may_pair(_layout_of(request, design)) else 0.0
-    look = look_steps(request, design, gaussian_part(request, design.unknown), n)
+    # windows for means have too much noise, or too much beyond them, for products of two numbers
+    part = gaussian_part(request, design.unknown)
+    look = look_steps(request, design, part, n) if of_mean else []
     left = 1.0 - math.fsum(step.share or 0.0 for step in look)
     shares = {"sums": (_SUMS_STEP, left - left * paired), "products": (PAIRS_STEP, left * paired)}
     split = Split(request, design, shares, first=look)
@@ -388,13 +384,15 @@ def release(plan: Plan[Facts], ask: Ask, design: Design) -> Release:
     **Privacy.** Unit: one row; replace-one, n public. A row with a missing cell is in the cell
     "(missing)", or missing. Or one person, who adds the mean of its rows (``units.md``, 11).
     """
-    facts, n = plan.detail, plan.public_n
+    facts = plan.detail
     if facts.layout is None or facts.noise is None:
-        windows = released_windows(facts.look, design, n, float(pair_noise(facts.mu)[1]), ask)
+        windows = as_declared(design)
         to_unit, shift = 1.0 / windows.half, -windows.centre / windows.half
         sums = core.Release(_SUMS_STEP, PairMoments(), lambda z: z * to_unit + shift, design)
     else:
-        windows = table_windows(facts.look, facts.layout, facts.noise, design, n, ask)
+        windows = table_windows(
+            facts.look, facts.layout, facts.noise, design, plan.public_n, ask
+        )
         scale = windows.centre, windows.half
         sums = table_release(_SUMS_STEP, facts.layout, facts.noise.shares, design, scale=scale)
     values = {"sums": core.answered(sums, ask).values}
@@ -648,13 +646,8 @@ def _solve_correlation(
     sampling = math.sqrt((1.0 - rho * rho) ** 2 / max(N - 3.0, 1.0)) if se == se else math.nan
     privacy = math.sqrt(max(se * se - sampling * sampling, 0.0)) if se == se else math.nan
     name = f"cor({design.columns[0].name}, {design.columns[1].name})"
-    # squares beyond the windows over all squares, and a half of it: of the root of both
-    windows = facts.windows or as_declared(design)
-    about = np.maximum(np.diag(Q)[1:] - np.array([Sx, Sy]) ** 2 / N, s) * windows.half**2
-    bias = np.minimum(windows.squares / about, 1.0).sum() / 2.0
     return Solved(
         test, (name,), np.array([rho]), np.array([sampling]), np.array([privacy]),
-        bias=np.array([bias]),
     )  # fmt: skip
 
 
