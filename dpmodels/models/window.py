@@ -151,12 +151,10 @@ def released_windows(
     Unit: one row, or one person by the mean of its rows. Two releases of counts: one unit of mass
     in the cells of each number. Windows are made of these and of public numbers.
     """
-    declared = as_declared(design)
+    centre, half = half_ranges(design)
+    excess, squares = np.zeros((2, len(half)))
     if not steps:
-        return declared
-    centre, half, excess, squares = (
-        declared.centre, declared.half, declared.excess, declared.squares
-    )  # fmt: skip
+        return Windows(centre, half, excess, squares)
     places = list(columns_of_numbers(design)[1])
     (low, high), last, d = design.intervals()[places].T, DISTANCE_OCTAVES - 1.0, len(places)
     width, (sd_places, _), (sd, seen) = high - low, *(_noise_of_counts(s, d) for s in steps)

@@ -261,10 +261,10 @@ class Run:
             self._closed = True
             parts = {step.name: 0.0 if step.name in self._open else 1.0 for step in self._listed}
             paid = (s for s in self._open.values() if s.name in self._paid)
-            rest = self._left | {s.name: s.mechanism.mu**2 for s in paid}
+            unused = self._left | {s.name: s.mechanism.mu**2 for s in paid}
             for step in self._listed:
                 if step.name in self._left:
-                    back = math.fsum(k for s, k in rest.items() if self._payer(s) == step.name)
+                    back = math.fsum(k for s, k in unused.items() if self._payer(s) == step.name)
                     parts[step.name] = min(max(1.0 - back / step.mechanism.mu**2, 0.0), 1.0)
             self._open = {}
             return Drawn(parts, tuple(self._no_reply))

@@ -572,7 +572,7 @@ def table_windows(
     look: Sequence[Step], layout: Layout, noise: TableNoise, design: Design, n: int, ask: Ask,
     part: float = 1.0,
 ) -> Windows:  # fmt: skip
-    """Release the look before a table; return windows. ``part``: of a row that counts, on average.
+    """Release histograms of numbers, and return windows. ``part``: mean part of a row in sums.
 
     Privacy
     -------

@@ -110,9 +110,9 @@ def _nuisance_fit(
     """
     design = part.ranged(joint, detail.crossing)
     sub_plan = replace(part.sub_plan, design=part.design)
-    own = Labelled(ask, part.label)
-    own.pay(FIT, sub_plan.steps)
-    released = release_fit(sub_plan, own, design)  # type: ignore[arg-type]
+    labelled = Labelled(ask, part.label)
+    labelled.pay(FIT, sub_plan.steps)
+    released = release_fit(sub_plan, labelled, design)  # type: ignore[arg-type]
     inverse: dict[str, Array] = {}
 
     def bread(fit: Part) -> dict[str, Array]:

@@ -36,9 +36,9 @@ CLEAR_CELL = 3.0
 #: Least variance of a covariate, in half ranges squared, in the forecast of derivatives.
 LEAST_SQUARE = 0.01
 #: Without bounds of the propensity, the least is this; or this part of the share of the arm.
-OUTER, LEAST_SHARE = 0.1, 0.2
+OUTER, OUTER_SHARE = 0.1, 0.2
 #: Least part of an arm in the mean of both.
-LEAST_PART = 0.01
+LEAST_OF_ARM = 0.01
 #: Part of the lengths, from the shortest on, by which a rare arm is hidden from a histogram.
 BULK = 0.75
 #: Units of an arm that a histogram of lengths shows, in noise sds of a bin.
@@ -88,7 +88,7 @@ class Overlap:
             both = masses.sum(axis=0)
             seen = np.where(both > CLEAR_CELL * sd, both, 0.0)
             share = float(seen @ middles) / max(float(seen.sum()), 1.0)
-            ends = min(OUTER, LEAST_SHARE * share), min(OUTER, LEAST_SHARE * (1.0 - share))
+            ends = min(OUTER, OUTER_SHARE * share), min(OUTER, OUTER_SHARE * (1.0 - share))
             low, high = (edges.searchsorted(end * (1.0 - 1e-9)) for end in ends)
             clip = float(edges[low]), 1.0 - float(edges[high])
         bounded = np.clip(middles, *clip)
@@ -99,7 +99,7 @@ class Overlap:
 
     @property
     def clipped(self) -> npt.NDArray[np.bool_]:
-        """Which cells are beyond the bounds of the propensity."""
+        """Mask of the cells beyond the bounds of the propensity."""
         low, high = (self.edges.searchsorted(end) for end in self.clip)
         cell = np.arange(len(self.middles))
         return np.asarray((cell <= low) | (cell > high))
@@ -149,7 +149,7 @@ class Overlap:
     def part(self) -> float:
         """Part of the treated in the effective sample size of both arms, which has least noise."""
         treated, control = self.effective
-        return min(max(treated / max(treated + control, 1.0), LEAST_PART), 1.0 - LEAST_PART)
+        return min(max(treated / max(treated + control, 1.0), LEAST_OF_ARM), 1.0 - LEAST_OF_ARM)
 
 
 #: Residuals of variance one, as whole multiples of a step, and their probabilities.
