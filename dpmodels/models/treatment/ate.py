@@ -17,7 +17,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.families import FAMILIES, LINKS
-from dpmodels.models.treatment.estimate import EffectRelease, estimate, rarer_slopes, turns_of
+from dpmodels.models.treatment.estimate import EffectRelease, estimate, turns_of
 from dpmodels.models.treatment.facts import Assignment, Fitted, Influence
 from dpmodels.models.treatment.forecast import (
     Columns,
@@ -27,9 +27,9 @@ from dpmodels.models.treatment.forecast import (
     clip_of_slopes,
     crossed_noise,
     denominator,
+    error_of_logits,
     lengths_of_slopes,
     tamed,
-    unlike,
 )
 from dpmodels.models.treatment.plan import (
     BALANCE,
@@ -81,7 +81,8 @@ if TYPE_CHECKING:
 OVERLAP_CELLS = 24
 #: Ends of these cells without bounds: their edges hold .1 and .9.
 WIDEST = 1.0 / 82.0, 81.0 / 82.0
-#: Root mean square by which an arm may differ from a model that both share, in residual sds.
+#: Root mean square by which an arm may differ from a model that both share, in residual sds; the
+#: part of units beyond the bounds of the propensity is added.
 UNLIKE = 0.3
 #: Units of the rarer arm, times mu of the outcome model over k^1.5 for k covariates, for a model
 #: of its own.
@@ -192,10 +193,11 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
         query = Query(Sum(Ball(size)), over, _nth(k), unit=clips[k] * rows.unit)
         answers[name] = ask(name, query)
     count, count_sd = denominator(at, centred, answers[BALANCE], n)
-    bias = 0.0
+    bias, crossed = 0.0, crossed_noise(at, columns, overlap)
     if shared:
-        model, sums_ = rarer_slopes(rows, answers[SLOPES].values)
-        bias = UNLIKE * residual * unlike(model, columns, sums_, float(answers[SLOPES].sd[0]))
+        away = residual * rows.unit
+        bias = (UNLIKE + overlap.share_clipped) * away * overlap.missed(at.estimand)
+        crossed += (UNLIKE * away) ** 2 * error_of_logits(at, columns) / len(at.propensity.coef)
     pair = [float(answers[k].values[0]) / count for k in (EFFECT_STEP, BOTH_ARMS)]
     treated_mean, control_mean = (np.array(centres) + np.linalg.solve(rows.turn, pair)).tolist()
     means = treated_mean, control_mean
@@ -203,7 +205,7 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
         rows, count, count_sd, clips, answers, tails, means, overlap,
         balance.centre[:-1], balance.half[:-1], centred,
         min(max(GROWS_OF_SQUARES * math.sqrt(n * detail.divided.mu), LEAST_RADIUS), MOST_RADIUS),
-        crossed_noise(at, columns, overlap), (propensity, outcome), bias * rows.unit / count,
+        crossed, (propensity, outcome), bias,
     )  # fmt: skip
     corrected = SquareRows(
         replace(rows, centres=means), turns_of(facts, n), facts.scales, facts.radius

@@ -76,13 +76,6 @@ def pieces(at: Influence, values: Array) -> list[Array]:
     return np.split(values, ends)
 
 
-def rarer_slopes(rows: EffectRows, values: Array) -> tuple[Fitted, Array]:
-    """Return the outcome model of the rarer arm that has one, and its derivatives."""
-    first = list(zip(rows.at.blocks, pieces(rows.at, values), strict=True))[1::2]
-    (model, _, _), sums_ = first[-1 if rows.part > 0.5 else 0]
-    return model, sums_
-
-
 def clear_pieces(facts: EffectRelease) -> list[Array]:
     """Return the derivatives of each block, times the part of their square that is clear of noise.
 
@@ -230,7 +223,7 @@ def _stats(facts: EffectRelease) -> dict[str, float]:
     return {
         "units": facts.count,
         "share_treated": float(masses[0].sum()) / total,
-        "share_clipped": float(masses[:, facts.overlap.clipped].sum()) / total,
+        "share_clipped": facts.overlap.share_clipped,
         "ess_treated": treated,
         "ess_control": control,
     }

@@ -114,6 +114,27 @@ class Overlap:
         """Likely masses by arm, 0 in a cell that may be noise."""
         return self.likely * (self.released.sum(axis=0) > CLEAR_CELL * self.sd)
 
+    @property
+    def share_clipped(self) -> float:
+        """Part of the units beyond the bounds of the propensity."""
+        return float(self.clear[:, self.clipped].sum()) / self.total
+
+    def missed(self, estimand: str) -> float:
+        """Return what the bounds take from the weights of the rarer arm: a mean and a slope.
+
+        The norm of the mean of ``1 - weight``, and of that times the standardised logit.
+        """
+        e = self.middles.copy()
+        e[0], e[-1] = e[0] / 2.0, (1.0 + e[-1]) / 2.0
+        arm = int(estimand == "ATT" or self.part > 0.5)
+        both, logits = self.clear.sum(axis=0), np.log(e / (1.0 - e))
+        units = both * (e if estimand == "ATT" else 1.0)
+        lost = units - both * np.stack([e, 1.0 - e])[arm] * self.weights[arm]
+        total = max(float(units.sum()), 1.0)
+        away = logits - float(units @ logits) / total
+        sd = math.sqrt(max(float(units @ away**2) / total, 1e-12))
+        return math.hypot(float(lost.sum()), float(lost @ away) / sd) / total
+
     @functools.cached_property
     def likely(self) -> Array:
         """Masses by arm: those of both arms divided by the propensity, unless clearly otherwise.
@@ -368,11 +389,10 @@ def crossed_noise(at: Influence, columns: Columns, overlap: Overlap) -> float:
     return float(np.sum(errors * errors))
 
 
-def unlike(model: Fitted, columns: Columns, sums_: Array, sd: float) -> float:
-    """Return ``|J|`` in whitened columns, J the released derivatives less what noise adds."""
-    _, back = roots(columns.products(model, model))
-    J = back @ np.linalg.pinv(model.root.T, rcond=1e-9)
-    return math.sqrt(max(float(np.sum((J @ sums_) ** 2) - np.sum(J * J) * sd**2), 0.0))
+def error_of_logits(at: Influence, columns: Columns) -> float:
+    """Return the mean variance by noise of the logits of the propensity."""
+    root = at.propensity.root
+    return float(np.trace(root.T @ columns.products(at.propensity, at.propensity) @ root))
 
 
 def denominator(at: Influence, blocks: Array, noise: Noisy, n: int) -> tuple[float, float]:

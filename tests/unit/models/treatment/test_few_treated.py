@@ -95,6 +95,8 @@ def test_bounds_follow_the_share_of_a_small_arm():
     assert few.weights.max() == pytest.approx(1 / few.clip[0])
     assert few.clear.sum(axis=1)[0] == pytest.approx(700, rel=0.2)
     assert few.part < 0.15 < 0.45 < masses(0.5).part < 0.55
+    assert few.missed("ATE") < 0.05 < masses(0.07, clip=(0.1, 0.9)).missed("ATE")
+    assert masses(0.07, estimand="ATT", clip=(0.01, 0.9)).missed("ATT") < 0.01
 
 
 def test_derivatives_of_an_arm_are_in_the_noise_of_the_fit():
@@ -127,7 +129,7 @@ def test_sampling_errors_are_those_of_stacked_estimating_equations(shared, monke
             "y ~ x", data, treatment="t", eps=400, delta=1e-6, bounds={"x": (-1, 1), "y": (-4, 5)},
             schema={"t": dp.Binary()}, clip=(0.2, 0.8),
         )  # fmt: skip
-    one, z = np.ones_like(x), np.zeros_like(x)
+    one = np.ones_like(x)
     X = np.stack([one, x])
     Z = np.stack([one, x, t] if shared else [one, x, t, t * x])
     at = [np.stack([one, x, a * one] if shared else [one, x, a * one, a * x]) for a in (1, 0)]
@@ -149,4 +151,3 @@ def test_sampling_errors_are_those_of_stacked_estimating_equations(shared, monke
     turn = np.array([[1.0, -1.0], [1.0, 0.0], [0.0, 1.0]])
     expected = np.sqrt(np.diag(turn @ V @ turn.T))
     np.testing.assert_allclose(np.sqrt(np.diag(fit.vcov("sampling"))), expected, rtol=0.03)
-    del z
