@@ -120,7 +120,7 @@ class Overlap:
         return float(self.clear[:, self.clipped].sum()) / self.total
 
     def missed(self, estimand: str) -> float:
-        """Return what the bounds take from the weights of the rarer arm: a mean and a slope.
+        """Return the norm of the part of the weights of the rarer arm beyond the bounds.
 
         The norm of the mean of ``1 - weight``, and of that times the standardised logit.
         """
