@@ -329,9 +329,10 @@ def dp_test(
     float | None = ..., p: Any = ..., schema: Schema | None = ..., bounds: Mapping[str,
     tuple[float, float]] | str | None = ..., budget: Any = ..., seed: int | None = ...,
     progress: bool | None = ..., a0: Any = ..., bounds_share: Any = ..., design: Any = ...,
-    effect: Any = ..., engine: Any = ..., inference: Any = ..., level: Any = ..., max_rows: Any
-    = ..., method: Any = ..., n: Any = ..., na: Any = ..., on_no_reply: Any = ..., parts: Any =
-    ..., psus: Any = ..., public: Any = ..., relation: Any = ..., rows_per_unit: Any = ..., sd:
-    Any = ..., shares: Any = ..., sides: Any = ..., sort: Any = ..., split: Any = ..., subset:
-    Any = ..., unit: Any = ..., units: Any = ..., weights: Any = ...,
+    effect: Any = ..., engine: Any = ..., inference: Any = ..., level: Any = ..., look: Any =
+    ..., max_rows: Any = ..., method: Any = ..., n: Any = ..., na: Any = ..., on_no_reply: Any =
+    ..., parts: Any = ..., psus: Any = ..., public: Any = ..., relation: Any = ...,
+    rows_per_unit: Any = ..., sd: Any = ..., shares: Any = ..., sides: Any = ..., sort: Any =
+    ..., split: Any = ..., subset: Any = ..., unit: Any = ..., units: Any = ..., weights: Any =
+    ...,
 ) -> TestResult: ...

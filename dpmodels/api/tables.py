@@ -364,7 +364,8 @@ def dp_test(
         Null value of the shares of one category; default: equal shares. A single number is the
         share of the second of two levels.
     **options
-        ``level=`` (one minus the level of the test, in plans), ``subset=``; ``unit="person_id"``:
+        ``level=`` (one minus the level of the test, in plans), ``subset=``, ``look=`` (False: clip
+        numbers to their declared ranges, do not find windows first); ``unit="person_id"``:
         each person counts once, by the mean of their rows (not for correlations). For a function
         ``parts=``, ``a0=``. For ``dp.plan(..., verb="dp_test")``: ``effect=``, ``sd=``,
         ``shares=``, from which the plan computes the power.

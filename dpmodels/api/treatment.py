@@ -102,7 +102,7 @@ def dp_ate(
     propensity: str | None = None,
     estimand: str = "ATE",
     family: str | None = None,
-    clip: Any = (0.1, 0.9),
+    clip: Any = None,
     folds: str | None = None,
     eps: float = REQUIRED,
     delta: float = REQUIRED,
@@ -136,8 +136,8 @@ def dp_ate(
         Effect in everybody, or in the treated.
     family : {"gaussian", "binomial", "poisson"}, optional
         Of the outcome models; default: by the declared outcome.
-    clip : (float, float)
-        Bounds of the propensity. They are public; 0.1 and 0.9 by default.
+    clip : (float, float), optional
+        Bounds of the propensity; default: 0.1 and 0.9, less where an arm is rare.
     folds : str, optional
         Cross-fitting: such a column that divides the rows into halves by chance. Each half is
         evaluated at the models of the other one, which are fitted to half of the rows. With

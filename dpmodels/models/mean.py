@@ -7,26 +7,47 @@ Released together: the sums of rows in half-ranges and the count of complete row
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmodels import messages
+from dpmodels.arrays import Array
 from dpmodels.core import release as core
+from dpmodels.core.clusters import Scorer
 from dpmodels.core.means import (
     CountAndPowers,
     Means,
+    WeightedMeans,
     count_and_powers,
     half_ranges,
     sums_and_count,
+    weighted_sums,
 )
+from dpmodels.core.rows import Rows, clip, linear
 from dpmodels.errors import RequestError
-from dpmodels.models import weights
-from dpmodels.models.window import LOOK_FIRST, LOOK_OPTION, Windows, look_steps, released_windows
+from dpmodels.models.weights import (
+    HISTOGRAM_SHARE,
+    Trim,
+    refuse_kept_rows,
+    row_mass,
+    trim_of,
+    unweighted,
+)
+from dpmodels.models.window import (
+    LOOK_FIRST,
+    LOOK_OPTION,
+    Windows,
+    as_declared,
+    look_steps,
+    released_windows,
+)
 from dpmodels.planning import Plan, expected_errors
-from dpmodels.privacy.mechanisms import Pure, Step
+from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.proof.prove import noise_of
-from dpmodels.ranges import Split, gaussian_part, with_ranges
+from dpmodels.ranges import Part, Split, gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -35,7 +56,10 @@ from dpmodels.registry import (
     Method,
     register_method,
 )
-from dpmodels.scoring.rules import CLEAR_OF_NOISE
+from dpmodels.scoring.cluster_plan import ClusterPlan, Paid
+from dpmodels.scoring.clusters import ClusterRelease, release_clusters
+from dpmodels.scoring.models import floored, roots
+from dpmodels.scoring.rules import CLEAR_OF_NOISE, WEIGHT_STEP
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -176,8 +200,7 @@ def release_pure(plan: Plan[Any], ask: Ask) -> Release:
     values = {"count": noisy[:1], "sums": noisy[1 : d + 1]}
     if into.squares:
         values["squares"] = noisy[d + 1 :]
-    windows = Windows(*half_ranges(design), *np.zeros((2, design.p)))
-    return Release(values, plan.guarantee, design, detail=windows)
+    return Release(values, plan.guarantee, design, detail=as_declared(design))
 
 
 def estimate_pure(plan: Plan[Any], release: Release) -> Estimate:
@@ -195,6 +218,231 @@ PURE = Backend(
     plan_pure, release_pure, estimate_pure, title="Mean of clipped values, pure DP", people=True
 )
 
+# -- Backend of ``dp_mean(weights=)``: weighted means (Hajek), as ``svymean``.
+#
+# A row adds ``(u t, u)``, t its cells in half ranges, u = min(w, T)/T, or nothing if a cell or the
+# weight is missing: a point of the hull of ``(t, 1)`` and 0. Released: the sums, the count of
+# weight being free (``mean.md``), and ``sum (u t, u)(u t, u)'``, of which errors by linearisation
+# are made: ``z = u (t - m)``.
+
+
+#: Share of the remaining budget for the products, of which errors are made.
+PRODUCTS_SHARE = 0.2
+#: Distance beyond its own difference by which means may be moved, over the trimmed part.
+MOVED, ALLOWED = 1.5, 0.75
+
+
+@dataclass(frozen=True)
+class WeightedDetail:
+    """Mu of the sums and of the products (0: none); public size of the population, or None."""
+
+    mu_mean: float
+    mu_square: float
+    population: float | None
+    clusters: ClusterPlan | None = None
+    look: Sequence[Step] = ()
+
+
+@dataclass(frozen=True)
+class WeightedReleased:
+    """Windows, the clip of weights, and the release of the pass by cluster."""
+
+    windows: Windows
+    trim: Trim
+    clusters: ClusterRelease | None = None
+    root: Array | None = None
+
+
+def plan_weighted(request: Request, design: Design, n: int) -> Plan[Any]:
+    """Plan weighted means. Reads no row."""
+    refuse_kept_rows(request)
+    if request.delta == 0:
+        raise RequestError(
+            "delta=0 has no weighted means: their noise is Gaussian. Give delta=1e-6, or leave "
+            "weights= and design= out"
+        )
+    part = gaussian_part(request, design.unknown)
+    paid = Paid.of(request, part, n, design.p, by_cluster=None if request.inference else False)
+    weigh = HISTOGRAM_SHARE if design.auxiliary_place("weights") is not None else 0.0
+    square = PRODUCTS_SHARE if request.inference else 0.0
+    remaining = paid.rest * (1.0 - weigh)
+    look = look_steps(request, design, Part(mu=paid.mu(remaining)), n, remaining)
+    remaining -= math.fsum(step.share or 0.0 for step in look)
+    shares = {
+        WEIGHT_STEP: paid.rest * weigh, "means and weight": remaining * (1.0 - square),
+        "products": remaining * square,
+    }  # fmt: skip
+    steps = [Step(name, Gaussian(paid.mu(s)), share=s) for name, s in shares.items() if s]
+    survey = None if request.sample is None else request.sample.frame.survey
+    detail = WeightedDetail(
+        paid.mu(shares["means and weight"]), paid.mu(shares["products"]),
+        None if survey is None else survey.population, paid.clusters, look,
+    )  # fmt: skip
+    return paid.plan(
+        design, n, [*steps, *look], detail=detail, passes=1 + bool(weigh) + len(look),
+        reasons=(*request.reasons, *(LOOK_FIRST,) * bool(look)),
+    )  # fmt: skip
+
+
+#: Noise sds from which on a sum of weights has means.
+LEAST_SDS = 3.0
+
+
+@with_ranges
+def release_weighted(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
+    """Release the clip of weights, the sums, and the products.
+
+    **Privacy.** Unit: one row, or one person; one unit is replaced, the number of units is public.
+    Every query is one of the prover; T is a released number.
+    """
+    detail, n = plan.detail, plan.public_n
+    people = plan.request.by_person
+    d = design.p
+    trim = trim_of(ask, design, detail.mu_mean * n / d, detail.population, n, people=people)
+    noise = float(_noise(d, detail)[0]) / trim.part
+    windows = released_windows(detail.look, design, n, noise, ask).times(trim.of_tails)
+    centre, half = windows.centre[:d], windows.half[:d]
+    place = design.auxiliary_place("weights")
+
+    def row(z: Rows) -> tuple[Rows, Rows]:
+        return (z[:d] - centre) / half, row_mass(z, place, trim.top)
+
+    into = WeightedMeans(d, squares=detail.mu_square > 0.0)
+    noisy = core.answered(core.Release("means and weight", into, row, design), ask)
+    values = {"sums": noisy[0].values[:d], "weight": noisy[0].values[d:]}
+    if into.squares:
+        values["products"] = noisy[1].values
+    clusters, root = None, None
+    if detail.clusters is not None:
+        least = LEAST_SDS * float(_noise(d, detail)[-1])
+        m = np.clip(values["sums"] / max(float(values["weight"][0]), least), -1.0, 1.0)
+        root, back = roots(linearised(values["products"], m, _sd(d, detail), n) / n)
+
+        def score(z: Rows) -> Rows:
+            t, u = row(z)
+            return linear(back, (clip(t, -1.0, 1.0) - m) * u)
+
+        clusters = release_clusters(detail.clusters, (Scorer(score, d),), design, ask)
+        values["cluster scores"] = clusters.products[0]
+    return Release(
+        values, plan.guarantee, design,
+        detail=WeightedReleased(windows, trim, clusters, root),
+    )  # fmt: skip
+
+
+def _noise(d: int, detail: WeightedDetail) -> Array:
+    """Return the noise sds of the sums, and of the sum of weights."""
+    return noise_of(weighted_sums(d)[0], Gaussian(detail.mu_mean), "replace")
+
+
+def _sd(d: int, detail: WeightedDetail) -> float:
+    """Return the noise sd of an entry of the products."""
+    return float(noise_of(weighted_sums(d)[1], Gaussian(detail.mu_square), "replace")[0])
+
+
+def linearised(Q: Array, m: Array, noise: float, n: int) -> Array:
+    """Return ``sum z z'``, z = u (t - m), from released products: floored at its noise."""
+    d = len(m)
+    L = np.hstack([np.eye(d), -m[:, None]])
+    return floored(np.asarray(L @ Q @ L.T), min(noise, float(n)) / 4.0)
+
+
+def estimate_weighted(plan: Plan[WeightedDetail], release: Release) -> Estimate:
+    """Return weighted means ``c + h S/U``, with linearised errors and the effect of clipping."""
+    design, d = release.design, release.design.p
+    names = design.names
+    if not release.reply:
+        return Estimate.silent(names)
+    detail, part, n = plan.detail, release.detail, plan.public_n
+    trim: Trim = part.trim
+    noise = _noise(d, detail)
+    sd, sd_weight = float(noise[0]), float(noise[-1])
+    weight = float(release.values["weight"][0])
+    if weight < LEAST_SDS * sd_weight:
+        return Estimate.silent(
+            names, messages.NO_WEIGHT()
+        )
+    weight = min(weight, float(n))
+    m = np.clip(release.values["sums"] / weight, -1.0, 1.0)
+    windows: Windows = part.windows
+    half, bias = windows.half[:d], windows.excess[:d] / weight
+    H = np.outer(half, half)
+    privacy = H * (sd**2 * np.eye(d) + sd_weight**2 * np.outer(m, m)) / weight**2
+    sampling, stats = None, {"sum_of_weights": weight * trim.top / (1.0 - trim.lost)}
+    if detail.mu_square:
+        Q = release.values["products"]
+        noise_sd = _sd(d, detail)
+        V = linearised(Q, m, noise_sd, n)
+        sampling = H * V / weight**2
+        heavy = float(Q[d, d])
+        if heavy > 4.0 * noise_sd:
+            stats["kish"] = max(heavy * n / weight**2, 1.0)
+            d2 = Q[:d, d] / heavy - m
+            moved = trim.lost * d2
+            m = np.clip(m + MOVED * moved, -1.0, 1.0)
+            error = np.sqrt(noise_sd**2 / 2.0 + (noise_sd * (m + d2)) ** 2) / heavy
+            bias = bias + ALLOWED * trim.lost * (np.abs(d2) + error) * half
+    estimates = windows.centre[:d] + half * m
+    df: float | None = None
+    design_notes: list[Note] = []
+    if part.clusters is not None and sampling is not None:
+        sampling, df, design_notes = _by_design(plan, part, sampling, weight, names, stats)
+    notes = [
+        messages.WEIGHTED_MEANS(),
+        messages.TRIMMED_WEIGHTS(
+            top=trim.top, lost=100.0 * trim.lost, more="The share is from the released histogram."
+        ),
+        *([messages.WEIGHTED_PEOPLE()] if plan.request.by_person else []),
+    ]
+    return Estimate(
+        names, estimates, vcov_sampling=sampling, vcov_privacy=privacy, stats=stats,
+        bias=bias if bias.any() else None, use_t=df,
+        notes=(*notes, *windows.note(design, plan.request.delta), *design_notes),
+    )  # fmt: skip
+
+
+def _by_design(
+    plan: Plan[WeightedDetail], part: WeightedReleased, rows: Array, weight: float,
+    names: tuple[str, ...], stats: dict[str, float],
+) -> tuple[Array, float | None, list[Note]]:
+    """Return (design-based covariance, degrees of freedom, notes); add deff to ``stats``."""
+    psus, root, n = part.clusters, part.root, plan.public_n
+    assert psus is not None and root is not None
+    survey = plan.request.sample.frame.survey
+    if not psus.determined(0):
+        return np.full_like(rows, math.nan), None, [
+            messages.NO_DESIGN_VARIANCE(
+                what="standard errors",
+                remedy="Use more rows or a larger eps; weights= alone ignores the clusters",
+            )
+        ]
+    J = root @ psus.meat(0, np.eye(len(root))) @ root * n
+    half = part.windows.half[: len(J)]
+    V = np.outer(half, half) * J / weight**2
+    for name, ratio in zip(names, np.diag(V) / np.diag(rows), strict=True):
+        stats[f"deff_clusters({name})" if len(names) > 1 else "deff_clusters"] = float(ratio)
+    clusters = plan.detail.clusters
+    which = "estimated, with noise" if clusters is not None and clusters.count else "declared"
+    units = f"{psus.clusters:.0f} PSUs ({which})" if survey.psu else "rows as PSUs"
+    df = None if math.isinf(psus.df) else psus.df
+    return V, df, [
+        messages.ROW_NOT_CLUSTER(
+            who="row", psu=survey.psu or "PSU",
+            detail=f"Design: {units}"
+            + (f"; t distribution with {df:.0f} degrees of freedom" if df else "")
+            + (f"; {clusters.centring}" if clusters is not None and clusters.frame.strata > 1
+               else ""),
+        ),
+        *([messages.CLUSTER_ERRORS()] if survey.psu else []),
+    ]
+
+
+WEIGHTED_MEAN_BACKEND = Backend(
+    plan_weighted, release_weighted, estimate_weighted,
+    title="Weighted mean of clipped values", people=True,
+)  # fmt: skip
+
+
 # -- Methods of means, as data.
 
 
@@ -207,7 +455,7 @@ register_method(
         title="Mean of clipped values",
         backend=CLIPPED,
         endings=(
-            Ending(weights.WEIGHTED_MEAN_BACKEND, weights.unweighted),
+            Ending(WEIGHTED_MEAN_BACKEND, unweighted),
             Ending(PURE, lambda request, *_: "" if request.delta == 0 else "delta > 0"),
         ),
         aside=True,

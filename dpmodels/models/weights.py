@@ -1,4 +1,4 @@
-"""Common parts of weighted statistics: clipped weights, design effects; and the weighted mean.
+"""Common parts of weighted statistics: clipped weights, design effects.
 
 Each coordinate of the pass is one ``z`` (the part of a row in the error of a share, a mean, a rank)
 times a public or released factor, so that rows need hardly be clipped. What comes back is a *design
@@ -17,23 +17,13 @@ import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array
-from dpmodels.core import release as core
-from dpmodels.core.clusters import Scorer
-from dpmodels.core.means import WeightedMeans, half_ranges, weighted_sums
 from dpmodels.core.release import answered
-from dpmodels.core.rows import Rows, clip, linear
 from dpmodels.core.tables import Table, Tables
 from dpmodels.errors import RequestError
-from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import Gaussian, Step
-from dpmodels.proof.prove import noise_of
-from dpmodels.ranges import gaussian_part, with_ranges
-from dpmodels.records import Estimate, Release, Request
-from dpmodels.registry import Backend
-from dpmodels.scoring.cluster_plan import ClusterPlan, Paid
-from dpmodels.scoring.clusters import ClusterRelease, release_clusters
-from dpmodels.scoring.models import floored, roots
-from dpmodels.scoring.rules import MIN_DESIGN_EFFECT, VISIBLE_SDS, WEIGHT_BINS, WEIGHT_STEP
+from dpmodels.records import Request
+from dpmodels.scoring.cluster_plan import ClusterPlan
+from dpmodels.scoring.clusters import ClusterRelease
+from dpmodels.scoring.rules import MIN_DESIGN_EFFECT, VISIBLE_SDS, WEIGHT_BINS
 from dpmodels.scoring.scales import weight_middles, weight_release
 
 if TYPE_CHECKING:
@@ -179,6 +169,16 @@ class Trim:
     square: float = 1.0  # Mean of u^2, by the released histogram
     used: float = 1.0  # Units that count: all, or the released number of those in ``subset=``
 
+    @property
+    def part(self) -> float:
+        """Mean part of a row that counts."""
+        return min(self.mean / self.top, 1.0)
+
+    @property
+    def of_tails(self) -> float:
+        """Part of a value beyond a window that counts: the mean u of rows drawn by u."""
+        return min(max(self.square / self.part, self.part), 1.0)
+
 
 def trim_of(
     ask: Ask, design: Design, strength: float, population: float | None, n: int,
@@ -258,221 +258,7 @@ def refuse_kept_rows(request: Request) -> None:
         )
 
 
-# -- Backend of ``dp_mean(weights=)``: weighted means (Hajek), as ``svymean``.
-#
-# A row adds ``(u t, u)``, t its cells in half ranges, u = min(w, T)/T, or nothing if a cell or the
-# weight is missing: a point of the hull of ``(t, 1)`` and 0. Released: the sums, the count of
-# weight being free (``mean.md``), and ``sum (u t, u)(u t, u)'``, of which errors by linearisation
-# are made: ``z = u (t - m)``.
-
-
-#: Share of the remaining budget for the products, of which errors are made.
-PRODUCTS_SHARE = 0.2
-#: Distance beyond its own difference by which means may be moved, over the trimmed part.
-MOVED, ALLOWED = 1.5, 0.75
-
-
 def unweighted(request: Request, *_: object) -> str:
     """Return the reason why a call has no weighted answer, or an empty string if it has one."""
     weighted = request.weights is not None or request.sample is not None
     return "" if weighted else "no weights and no design"
-
-
-@dataclass(frozen=True)
-class WeightedDetail:
-    """Mu of the sums and of the products (0: none); public size of the population, or None."""
-
-    mu_mean: float
-    mu_square: float
-    population: float | None
-    clusters: ClusterPlan | None = None
-
-
-@dataclass(frozen=True)
-class WeightedReleased:
-    """Centres, half-ranges, the clip of weights, and the release of the pass by cluster."""
-
-    centre: Array
-    half: Array
-    trim: Trim
-    clusters: ClusterRelease | None = None
-    root: Array | None = None
-
-
-def plan(request: Request, design: Design, n: int) -> Plan[Any]:
-    """Plan weighted means. Reads no row."""
-    refuse_kept_rows(request)
-    if request.delta == 0:
-        raise RequestError(
-            "delta=0 has no weighted means: their noise is Gaussian. Give delta=1e-6, or leave "
-            "weights= and design= out"
-        )
-    part = gaussian_part(request, design.unknown)
-    paid = Paid.of(request, part, n, design.p, by_cluster=None if request.inference else False)
-    weigh = HISTOGRAM_SHARE if design.auxiliary_place("weights") is not None else 0.0
-    square = PRODUCTS_SHARE if request.inference else 0.0
-    remaining = paid.rest * (1.0 - weigh)
-    shares = {
-        WEIGHT_STEP: paid.rest * weigh, "means and weight": remaining * (1.0 - square),
-        "products": remaining * square,
-    }  # fmt: skip
-    steps = [Step(name, Gaussian(paid.mu(s)), share=s) for name, s in shares.items() if s]
-    survey = None if request.sample is None else request.sample.frame.survey
-    detail = WeightedDetail(
-        paid.mu(shares["means and weight"]), paid.mu(shares["products"]),
-        None if survey is None else survey.population, paid.clusters,
-    )  # fmt: skip
-    return paid.plan(design, n, steps, detail=detail, passes=1 + bool(weigh))
-
-
-#: Noise sds from which on a sum of weights has means.
-LEAST_SDS = 3.0
-
-
-@with_ranges
-def release(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Release:
-    """Release the clip of weights, the sums, and the products.
-
-    **Privacy.** Unit: one row, or one person; one unit is replaced, the number of units is public.
-    Every query is one of the prover; T is a released number.
-    """
-    detail, n = plan.detail, plan.public_n
-    people = plan.request.by_person
-    d = design.p
-    centre, half = (ends[:d] for ends in half_ranges(design))
-    trim = trim_of(ask, design, detail.mu_mean * n / d, detail.population, n, people=people)
-    place = design.auxiliary_place("weights")
-
-    def row(z: Rows) -> tuple[Rows, Rows]:
-        return (z[:d] - centre) / half, row_mass(z, place, trim.top)
-
-    into = WeightedMeans(d, squares=detail.mu_square > 0.0)
-    noisy = answered(core.Release("means and weight", into, row, design), ask)
-    values = {"sums": noisy[0].values[:d], "weight": noisy[0].values[d:]}
-    if into.squares:
-        values["products"] = noisy[1].values
-    clusters, root = None, None
-    if detail.clusters is not None:
-        least = LEAST_SDS * float(_noise(d, detail)[-1])
-        m = np.clip(values["sums"] / max(float(values["weight"][0]), least), -1.0, 1.0)
-        root, back = roots(linearised(values["products"], m, _sd(d, detail), n) / n)
-
-        def score(z: Rows) -> Rows:
-            t, u = row(z)
-            return linear(back, (clip(t, -1.0, 1.0) - m) * u)
-
-        clusters = release_clusters(detail.clusters, (Scorer(score, d),), design, ask)
-        values["cluster scores"] = clusters.products[0]
-    return Release(
-        values, plan.guarantee, design,
-        detail=WeightedReleased(centre, half, trim, clusters, root),
-    )  # fmt: skip
-
-
-def _noise(d: int, detail: WeightedDetail) -> Array:
-    """Return the noise sds of the sums, and of the sum of weights."""
-    return noise_of(weighted_sums(d)[0], Gaussian(detail.mu_mean), "replace")
-
-
-def _sd(d: int, detail: WeightedDetail) -> float:
-    """Return the noise sd of an entry of the products."""
-    return float(noise_of(weighted_sums(d)[1], Gaussian(detail.mu_square), "replace")[0])
-
-
-def linearised(Q: Array, m: Array, noise: float, n: int) -> Array:
-    """Return ``sum z z'``, z = u (t - m), from released products: floored at its noise."""
-    d = len(m)
-    L = np.hstack([np.eye(d), -m[:, None]])
-    return floored(np.asarray(L @ Q @ L.T), min(noise, float(n)) / 4.0)
-
-
-def estimate(plan: Plan[WeightedDetail], release: Release) -> Estimate:
-    """Return weighted means ``c + h S/U``, with linearised errors and the effect of clipping."""
-    design, d = release.design, release.design.p
-    names = design.names
-    if not release.reply:
-        return Estimate.silent(names)
-    detail, part, n = plan.detail, release.detail, plan.public_n
-    trim: Trim = part.trim
-    noise = _noise(d, detail)
-    sd, sd_weight = float(noise[0]), float(noise[-1])
-    weight = float(release.values["weight"][0])
-    if weight < LEAST_SDS * sd_weight:
-        return Estimate.silent(
-            names, messages.NO_WEIGHT()
-        )
-    weight = min(weight, float(n))
-    m = np.clip(release.values["sums"] / weight, -1.0, 1.0)
-    half = part.half
-    H = np.outer(half, half)
-    privacy = H * (sd**2 * np.eye(d) + sd_weight**2 * np.outer(m, m)) / weight**2
-    sampling, bias, stats = None, None, {"sum_of_weights": weight * trim.top / (1.0 - trim.lost)}
-    if detail.mu_square:
-        Q = release.values["products"]
-        noise_sd = _sd(d, detail)
-        V = linearised(Q, m, noise_sd, n)
-        sampling = H * V / weight**2
-        heavy = float(Q[d, d])
-        if heavy > 4.0 * noise_sd:
-            stats["kish"] = max(heavy * n / weight**2, 1.0)
-            d2 = Q[:d, d] / heavy - m
-            moved = trim.lost * d2
-            m = np.clip(m + MOVED * moved, -1.0, 1.0)
-            error = np.sqrt(noise_sd**2 / 2.0 + (noise_sd * (m + d2)) ** 2) / heavy
-            bias = ALLOWED * trim.lost * (np.abs(d2) + error) * half
-    estimates = part.centre + half * m
-    df: float | None = None
-    design_notes: list[Note] = []
-    if part.clusters is not None and sampling is not None:
-        sampling, df, design_notes = _by_design(plan, part, sampling, weight, names, stats)
-    notes = [
-        messages.WEIGHTED_MEANS(),
-        messages.TRIMMED_WEIGHTS(
-            top=trim.top, lost=100.0 * trim.lost, more="The share is from the released histogram."
-        ),
-        *([messages.WEIGHTED_PEOPLE()] if plan.request.by_person else []),
-    ]
-    return Estimate(
-        names, estimates, vcov_sampling=sampling, vcov_privacy=privacy, stats=stats,
-        bias=bias, notes=(*notes, *design_notes), use_t=df,
-    )  # fmt: skip
-
-
-def _by_design(
-    plan: Plan[WeightedDetail], part: WeightedReleased, rows: Array, weight: float,
-    names: tuple[str, ...], stats: dict[str, float],
-) -> tuple[Array, float | None, list[Note]]:
-    """Return (design-based covariance, degrees of freedom, notes); add deff to ``stats``."""
-    psus, root, n = part.clusters, part.root, plan.public_n
-    assert psus is not None and root is not None
-    survey = plan.request.sample.frame.survey
-    if not psus.determined(0):
-        return np.full_like(rows, math.nan), None, [
-            messages.NO_DESIGN_VARIANCE(
-                what="standard errors",
-                remedy="Use more rows or a larger eps; weights= alone ignores the clusters",
-            )
-        ]
-    J = root @ psus.meat(0, np.eye(len(root))) @ root * n
-    V = np.outer(part.half, part.half) * J / weight**2
-    for name, ratio in zip(names, np.diag(V) / np.diag(rows), strict=True):
-        stats[f"deff_clusters({name})" if len(names) > 1 else "deff_clusters"] = float(ratio)
-    clusters = plan.detail.clusters
-    which = "estimated, with noise" if clusters is not None and clusters.count else "declared"
-    units = f"{psus.clusters:.0f} PSUs ({which})" if survey.psu else "rows as PSUs"
-    df = None if math.isinf(psus.df) else psus.df
-    return V, df, [
-        messages.ROW_NOT_CLUSTER(
-            who="row", psu=survey.psu or "PSU",
-            detail=f"Design: {units}"
-            + (f"; t distribution with {df:.0f} degrees of freedom" if df else "")
-            + (f"; {clusters.centring}" if clusters is not None and clusters.frame.strata > 1
-               else ""),
-        ),
-        *([messages.CLUSTER_ERRORS()] if survey.psu else []),
-    ]
-
-
-WEIGHTED_MEAN_BACKEND = Backend(
-    plan, release, estimate, title="Weighted mean of clipped values", people=True
-)

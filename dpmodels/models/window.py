@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -109,6 +109,22 @@ class Windows:
     hidden: float = 0.0  # Values that noise may hide on each side, or 0 without a look
     places: tuple[int, ...] = ()  # Columns that were measured
 
+    def beyond(self, number: int, N: Array, square: Array) -> tuple[Array, Array]:
+        """Return bounds on what values beyond the window add to means, and to mean squares.
+
+        In half widths, for groups of N rows with mean squares about the centre of the window. A
+        group has a part of what lies beyond as large as its part of the rows, times the square of
+        its mean square over that of all if this is above 1; at most all of it.
+        """
+        rows, h = float(N.sum()), float(self.half[number])
+        uneven = np.maximum(square / max(float(N @ square) / rows, 1e-300), 1.0) ** 2
+        per_row = np.minimum(uneven, rows / N) / rows
+        return self.excess[number] / h * per_row, self.squares[number] / h**2 * per_row
+
+    def times(self, factor: float) -> Windows:
+        """Return windows beyond which values count this much each."""
+        return replace(self, excess=self.excess * factor, squares=self.squares * factor)
+
     def note(self, design: Design, delta: float) -> tuple[Note, ...]:
         """Return a note on the windows, or on declared ranges where delta is 0."""
         if not self.places:
@@ -116,6 +132,11 @@ class Windows:
         low, high = self.centre - self.half, self.centre + self.half
         ends = (f"{design.columns[j].name} {low[j]:.4g} to {high[j]:.4g}" for j in self.places)
         return (messages.WINDOWS(windows="; ".join(ends), hidden=self.hidden),)
+
+
+def as_declared(design: Design) -> Windows:
+    """Return the declared ranges as windows, beyond which nothing lies."""
+    return Windows(*half_ranges(design), *np.zeros((2, len(design.intervals()))))
 
 
 def released_windows(

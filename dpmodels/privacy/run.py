@@ -200,7 +200,13 @@ class Run:
     @property
     def undrawn(self) -> tuple[str, ...]:
         """Names of the steps that were not drawn (charged all the same)."""
-        return tuple(dict.fromkeys(self._paid.get(name, name) for name in self._open))
+        return tuple(dict.fromkeys(map(self._payer, self._open)))
+
+    def _payer(self, name: str) -> str:
+        """Return the planned step within whose share a step is."""
+        while name in self._paid:
+            name = self._paid[name]
+        return name
 
     @property
     def drawn_whole(self) -> tuple[str, ...]:
@@ -254,13 +260,12 @@ class Run:
             self._check_open("the end of the run")
             self._closed = True
             parts = {step.name: 0.0 if step.name in self._open else 1.0 for step in self._listed}
-            for payer, left in self._left.items():
-                back = [
-                    s.mechanism.mu**2 for s in self._open.values()
-                    if self._paid.get(s.name) == payer
-                ]  # fmt: skip
-                planned = next(s for s in self._listed if s.name == payer).mechanism.mu ** 2
-                parts[payer] = min(max(1.0 - (left + math.fsum(back)) / planned, 0.0), 1.0)
+            paid = (s for s in self._open.values() if s.name in self._paid)
+            unused = self._left | {s.name: s.mechanism.mu**2 for s in paid}
+            for step in self._listed:
+                if step.name in self._left:
+                    back = math.fsum(k for s, k in unused.items() if self._payer(s) == step.name)
+                    parts[step.name] = min(max(1.0 - back / step.mechanism.mu**2, 0.0), 1.0)
             self._open = {}
             return Drawn(parts, tuple(self._no_reply))
 

@@ -247,7 +247,7 @@ NOISE = ("tests/statistical/test_noise_in_errors.py", "-k")
 STATS = ("tests/unit/results/test_stats_oracle.py",)
 LABELS = ("tests/unit/results/test_labels.py",)
 PRINTED = (
-    Mutant("dpmodels/models/mean.py", "privacy = H * (sd**2 * np.eye(d)", "privacy = H * (0.5 * sd**2 * np.eye(d)", (*NOISE, "mean")),
+    Mutant("dpmodels/models/mean.py", "privacy = H * (sd**2 * np.eye(d) + sd_count", "privacy = H * (0.5 * sd**2 * np.eye(d) + sd_count", (*NOISE, "mean")),
     Mutant("dpmodels/models/glm.py", "privacy = sd**2 * A @ A.T", "privacy = sd * A @ A.T", STATS),
     Mutant(f"{_M}linear/eptr.py", "privacy = released.sigma**2 * B @ B.T", "privacy = 0.6 * released.sigma**2 * B @ B.T", (*NOISE, "eptr")),
     Mutant(f"{_M}linear/inference.py", "T @ fit_errors.sampling @ T.T, T @ fit_errors.privacy @ T.T", "T @ fit_errors.sampling @ T.T, 0.5 * T @ fit_errors.privacy @ T.T", (*NOISE, "moments")),
@@ -1416,7 +1416,7 @@ RAW = (
 _EFFECT = _M + "treatment/rows.py"
 _EFFECTS = ("tests/unit/models/treatment/test_sensitivity.py", "tests/unit/models/treatment/test_estimator.py", "-k", "not cover")
 EFFECTS = (
-    Mutant(_EFFECT, "mass = end_of_numbers(looked.u / np.repeat(many, block.counts), low=0.0)", "mass = end_of_numbers(looked.u, low=0.0)", _EFFECTS),
+    Mutant(_EFFECT, "mass = end_of_numbers(u / np.repeat(many, block.counts), low=0.0)", "mass = end_of_numbers(u, low=0.0)", _EFFECTS),
     Mutant(_EFFECT, "return np.asarray(own_sum(cells, block.counts) / many)", "return np.asarray(own_sum(cells, block.counts))", _EFFECTS),
     Mutant(_EFFECT, "phi = np.stack([m1 + weight[0] * r1, m0 + weight[1] * r0])", "phi = np.stack([m1 + weight[0] * r1, m0])", _EFFECTS),
     Mutant(_EFFECT, "np.stack([-weight[0] * r1 * (1.0 - e), weight[1] * r0 * e]) * slope", "np.stack([weight[0] * r1 * (1.0 - e), weight[1] * r0 * e]) * slope", _EFFECTS),

@@ -311,9 +311,11 @@ CASES = [
     ),
     Case("dp_mean", "clipped", "a + b ~ 1", WEIGHED_CELLS, weights="w"),
     Case("dp_mean", "clipped", "a ~ 1", WEIGHED_CELLS, weights="w", inference=False),
+    Case("dp_mean", "clipped", "a + b ~ 1", WEIGHED_CELLS, weights="w", n=60, eps=400.0),
     Case("dp_table", "joint", "~ g * k", WEIGHED_CELLS, weights="w", pairs=30),
     Case("dp_quantile", "tree", "~ a + b", WEIGHED_CELLS, weights="w", points=64, pairs=30),
     Case("dp_table", "joint", "a ~ k", WEIGHED_CELLS, weights="w", pairs=30),
+    Case("dp_table", "joint", "a ~ k", WEIGHED_CELLS, weights="w", pairs=30, n=60, eps=400.0),
     Case("dp_bayes", "sums", "k ~ a + b", CLASSES),
     Case("dp_bayes", "sums", "k ~ a + b", CLASSES, variance="shared"),
     Case("dp_bayes", "eptr", "k ~ a + b", CLASSES, n=40, eps=100.0),
@@ -382,6 +384,8 @@ CASES = [
     # treatment effects: both estimands, counts with weights, ranges that are estimated
     Case("dp_ate", "aipw", "y ~ a", TREATED, treatment="k", pairs=30),
     Case("dp_ate", "aipw", "y ~ a", TREATED, treatment="k", estimand="ATT", pairs=30),
+    # so strong a budget that each arm has an outcome model of its own
+    Case("dp_ate", "aipw", "y ~ a", TREATED, treatment="k", pairs=30, eps=400.0),
     Case("dp_ate", "aipw", "y ~ a", TREATED, treatment="k", table="short", pairs=30),
     Case("dp_ate", "aipw", "y ~ a", TREATED, treatment="k", folds="{a > 0}", pairs=30),
     Case("dp_ate", "aipw", "y ~ a", TREATED_COUNTS, treatment="k", weights="w", pairs=30),
@@ -391,6 +395,7 @@ CASES = [
     ),
     Case("dp_test", "score", "a ~ 1"),
     Case("dp_test", "score", "a ~ k", CLASSES),
+    Case("dp_test", "score", "a ~ k", CLASSES, n=60, eps=400.0),
     Case("dp_test", "score", "~ k", CLASSES),
     Case("dp_test", "score", "~ k + k2", TWO_CLASSES),
     Case("dp_test", "score", "~ a + b"),

@@ -37,12 +37,18 @@ class Null:
     p_value: float
 
 
-def _chi2(u: Array, V: Array) -> Null:
-    """Return the test of u = 0 with covariance V."""
+def _chi2(u: Array, V: Array, bias: Array | None = None) -> Null:
+    """Return the test of u = 0 with covariance V; ``bias`` (k, j): vectors that may move u by +-1.
+
+    They move the root of the statistic by at most the sum of theirs.
+    """
     from scipy.special import chdtrc
 
     u, V = np.atleast_1d(u), np.atleast_2d(V)
     value = max(float(u @ np.linalg.solve(V, u)), 0.0)
+    if bias is not None and bias.any():
+        moved = np.sqrt(np.maximum(np.sum(bias * np.linalg.solve(V, bias), axis=0), 0.0)).sum()
+        value = max(math.sqrt(value) - float(moved), 0.0) ** 2
     return Null(value, len(u), float(chdtrc(len(u), value)))
 
 
@@ -56,12 +62,16 @@ def contrasts(weights: Array) -> Array:
     return np.asarray(H[1:])
 
 
-def groups(N: Array, T: Array, Q: Array, tau2: float, C: Array, copies: float = 1.0) -> Null:
+def groups(
+    N: Array, T: Array, Q: Array, tau2: float, C: Array, copies: float = 1.0,
+    bias: Array | float = 0.0,
+) -> Null:  # fmt: skip
     """Test equal means of k groups, variances unequal, from sums of values in [-1, 1] (k,).
 
     tau2 is the noise variance of a sum, C (k, k) the noise covariance of the counts. ``copies``,
     here and below: number of rows that may depend on each other in any way. The sampling variance
-    of independent rows is multiplied by it, which is its upper bound.
+    of independent rows is multiplied by it, which is its upper bound. ``bias`` (k,): bounds on what
+    values beyond a window add to T.
 
     ``pi = N/n, m = sum T/n, Pm = I - pi 1', u = Pm T``, ``Var u = Pm [diag(Q - 2 m T + m^2 N) +
     tau2 I + m^2 C] Pm'`` on k - 1 contrasts; cells of the diagonal are cut to [0, N (1 + |m|)^2].
@@ -70,7 +80,7 @@ def groups(N: Array, T: Array, Q: Array, tau2: float, C: Array, copies: float = 
     k = len(N)
     V = Pm @ (copies * np.diag(D) + tau2 * np.eye(k) + m * m * C) @ Pm.T
     H = contrasts(np.ones(k))
-    return _chi2(H @ Pm @ T, H @ V @ H.T)
+    return _chi2(H @ Pm @ T, H @ V @ H.T, H @ Pm * bias)
 
 
 def groups_of(N: Array, T: Array, Q: Array) -> tuple[float, Array, Array]:
@@ -89,8 +99,9 @@ def spread_about(N: Array, T: Array, Q: Array, m: float) -> Array:
 
 
 def one_mean(
-    N: float, T: float, Q: float, mu0: float, noise: tuple[float, float], copies: float = 1.0
-) -> Null:
+    N: float, T: float, Q: float, mu0: float, noise: tuple[float, float], copies: float = 1.0,
+    bias: float = 0.0,
+) -> Null:  # fmt: skip
     """Test the mean mu0 of values in [-1, 1].
 
     ``T - mu0 N`` has variance ``D + tau_T^2 + mu0^2 tau_N^2``. ``noise`` holds the
@@ -98,7 +109,7 @@ def one_mean(
     """
     D = float(spread_about(np.array(N), np.array(T), np.array(Q), mu0))
     V = copies * D + noise[0] + mu0**2 * noise[1]
-    return _chi2(np.array([T - mu0 * N]), np.array([[V]]))
+    return _chi2(np.array([T - mu0 * N]), np.array([[V]]), np.array([[bias]]))
 
 
 def fit(X: Array, n: float, p0: Array, C: Array, copies: float = 1.0) -> Null:

@@ -271,7 +271,9 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
     copies = c.copies * c.people(section, functions_of_means(m), safe * spread_v)
     sampling = np.sqrt(copies * spread_v / safe)
     privacy = np.sqrt(tau_t**2 + m * m * tau_n**2) / safe  # T and N are uncorrelated
-    bias, squares = _beyond(c, section, safe, np.maximum(Q / safe, spread_v))
+    bias, squares = np.zeros_like(m), np.zeros_like(m)
+    if c.windows is not None:
+        bias, squares = c.windows.beyond(section.number, safe, np.maximum(Q / safe, spread_v))
     z: Any = c.z
     if bias.any():
         z = critical_value(bias / np.hypot(sampling, privacy), c.level)
@@ -304,21 +306,6 @@ def _means(c: _Context, section: Section) -> tuple[Array, Array]:
     top = np.sqrt((sd + half) ** 2 + squares)
     out[:5, 2] = np.stack([sd, sampling, privacy, np.maximum(sd - half, 0.0), top]) * h
     return out.transpose(0, 2, 1).reshape(len(COLUMNS), -1), np.repeat(N, 3)
-
-
-def _beyond(c: _Context, section: Section, N: Array, square: Array) -> tuple[Array, Array]:
-    """Return bounds on what values beyond the window add to means, and to mean squares.
-
-    In half widths, for groups of N rows with mean squares about the centre of the window. A group
-    has a part of what lies beyond as large as its part of the rows, times the square of its mean
-    square over that of all if this is above 1; at most all of it.
-    """
-    if c.windows is None:
-        return np.zeros_like(N), np.zeros_like(N)
-    rows, j, h = float(N.sum()), section.number, float(c.half[section.number])
-    uneven = np.maximum(square / max(float(N @ square) / rows, 1e-300), 1.0) ** 2
-    per_row = np.minimum(uneven, rows / N) / rows
-    return c.windows.excess[j] / h * per_row, c.windows.squares[j] / h**2 * per_row
 
 
 def _kurtosis(c: _Context, section: Section, m: Array, v: Array) -> Array:
@@ -499,7 +486,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         pairs = PairPlan.of(layout, noise.kind, budget)
         steps.append(pairs.step(ours * paired))
         ours *= 1.0 - paired
-    look, noise, ours = _look_before(request, design, layout, noise, n, ours)
+    look, noise, ours = look_before(request, design, layout, noise, n, ours)
     table = Step(_TABLE_STEP, Gaussian(noise.budget), share=ours)
     if noise.kind == "laplace":
         table = Step(_TABLE_STEP, Pure(noise.budget), share=ours, label="Laplace, joint")
@@ -516,7 +503,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     )  # fmt: skip
 
 
-def _look_before(
+def look_before(
     request: Request, design: Design, layout: Layout, noise: TableNoise, n: int, share: float
 ) -> tuple[list[Step], TableNoise, float]:
     """Return the steps of a look, the noise of the table after them, and its share of the budget.
@@ -581,6 +568,23 @@ def _advice(layout: Layout, n: int, counted: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(out))
 
 
+def table_windows(
+    look: Sequence[Step], layout: Layout, noise: TableNoise, design: Design, n: int, ask: Ask,
+    part: float = 1.0,
+) -> Windows:  # fmt: skip
+    """Release histograms of numbers, and return windows. ``part``: mean part of a row in sums.
+
+    Privacy
+    -------
+    As :func:`released_windows`.
+    """
+    effects = noise.measured(layout, None, float(n))
+    means = [s for s in layout.sections if s.kind == "means"]
+    sd = max((_sum_sd(layout, effects, s) for s in means), default=0.0)
+    groups = max((math.prod(layout.axes[j].size - 1 for j in s.axes) for s in means), default=1)
+    return released_windows(look, design, n, sd / part, ask, groups)
+
+
 @with_ranges
 def release(plan: Plan[TableDetail], ask: Ask, design: Design) -> Release:
     """Release the noisy counts, sums and squares of a table, and its quantiles.
@@ -591,11 +595,7 @@ def release(plan: Plan[TableDetail], ask: Ask, design: Design) -> Release:
     """
     detail = plan.detail
     noise, layout = detail.noise, detail.layout
-    effects = noise.measured(layout, None, float(plan.public_n))
-    means = [s for s in layout.sections if s.kind == "means"]
-    sd = max((_sum_sd(layout, effects, s) for s in means), default=0.0)
-    groups = max((math.prod(layout.axes[j].size - 1 for j in s.axes) for s in means), default=1)
-    windows = released_windows(detail.look, design, plan.public_n, sd, ask, groups)
+    windows = table_windows(detail.look, layout, noise, design, plan.public_n, ask)
     scale = windows.centre, windows.half
     counted = table_release(
         _TABLE_STEP, layout, noise.shares, design, geometric=noise.whole, scale=scale

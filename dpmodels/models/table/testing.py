@@ -7,7 +7,7 @@ sums are turned into a test (``nulls.py``).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.arrays import Array, brent
 from dpmodels.core import release as core
-from dpmodels.core.means import PairMoments, half_ranges
+from dpmodels.core.means import PairMoments
 from dpmodels.errors import RequestError, choice, shown
 from dpmodels.models.table import nulls
 from dpmodels.models.table.layout import (
@@ -34,12 +34,18 @@ from dpmodels.models.table.layout import (
 )
 from dpmodels.models.table.noise import Effects, TableNoise, table_noise
 from dpmodels.models.table.people import PAIRS_SHARE, PAIRS_STEP, PairPlan, Products, may_pair
-from dpmodels.models.table.table import cells_of, cells_of_groups, functions_of_means
+from dpmodels.models.table.table import (
+    cells_of,
+    cells_of_groups,
+    functions_of_means,
+    table_windows,
+)
+from dpmodels.models.window import LOOK_FIRST, Windows, as_declared, look_steps
 from dpmodels.planning import SPREAD, Plan
-from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.statistics import Pair
-from dpmodels.ranges import Split, with_ranges
+from dpmodels.ranges import Split, gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 
@@ -182,6 +188,8 @@ class Facts:
     null: tuple[float, ...] = ()  # Hypothesised mean, in the user's units; or shares
     copies: int = 1  # Rows of a person that are kept, at most: factor on the sampling variance
     pairs: PairPlan | None = None  # The products of people
+    look: Sequence[Step] = ()  # Before the sums, at numbers of wide ranges
+    windows: Windows | None = None  # Released; None: declared ranges, for the power of a plan
 
 
 # -- Power of a test before a row is read: the test of the expected sums (``theory.md``, 3.5).
@@ -302,6 +310,7 @@ class Solved:
     sampling: Array
     privacy: Array
     unseen: tuple[str, ...] = ()  # Levels that are not in the test
+    bias: Array | None = None  # Bounds on what values beyond windows add to ``params``
 
 
 def _layout_of(request: Request, design: Design) -> Layout:
@@ -327,13 +336,17 @@ def facts_of(request: Request, design: Design, mu: float, mu_pairs: float = 0.0)
 
 def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan a test: one Gaussian release of its sums; its power. Reads no row."""
-    paired = 0.0
-    if request.by_person and kind_of(request, design) != "correlation":
+    paired, of_mean = 0.0, kind_of(request, design) != "correlation"
+    if request.by_person and of_mean:
         paired = PAIRS_SHARE if may_pair(_layout_of(request, design)) else 0.0
-    split = Split(
-        request, design, {"sums": (_SUMS_STEP, 1.0 - paired), "products": (PAIRS_STEP, paired)}
-    )
+    # windows for means have too much noise, or too much beyond them, for products of two numbers
+    part = gaussian_part(request, design.unknown)
+    look = look_steps(request, design, part, n) if of_mean else []
+    left = 1.0 - math.fsum(step.share or 0.0 for step in look)
+    shares = {"sums": (_SUMS_STEP, left - left * paired), "products": (PAIRS_STEP, left * paired)}
+    split = Split(request, design, shares, first=look)
     facts = facts_of(request, design, split.mu["sums"], split.mu.get("products", 0.0))
+    facts = replace(facts, look=look)
     if facts.layout is None and request.unit is not None and request.by_person:
         raise RequestError(
             "the test of a correlation has no form for people: a regression has, "
@@ -352,7 +365,11 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     counted, advice = "people" if request.by_person else "rows", []
     if facts.layout is not None and cells > n:
         advice = [f"{cells:,} declared groups for {n:,} {counted}: the noise is all there is"]
-    return split.plan(n, scales=scales, detail=facts, advice=tuple(advice))
+    return split.plan(
+        n, scales=scales, detail=facts, advice=tuple(advice),
+        passes=1 + len(look) + bool(design.unknown),
+        reasons=(*request.reasons, *(LOOK_FIRST,) * bool(look)),
+    )  # fmt: skip
 
 
 def pair_noise(mu: float) -> Array:
@@ -368,16 +385,20 @@ def release(plan: Plan[Facts], ask: Ask, design: Design) -> Release:
     "(missing)", or missing. Or one person, who adds the mean of its rows (``units.md``, 11).
     """
     facts = plan.detail
-    scale = centre, half = half_ranges(design)
     if facts.layout is None or facts.noise is None:
-        to_unit, shift = 1.0 / half, -centre / half
+        windows = as_declared(design)
+        to_unit, shift = 1.0 / windows.half, -windows.centre / windows.half
         sums = core.Release(_SUMS_STEP, PairMoments(), lambda z: z * to_unit + shift, design)
     else:
-        sums = table_release(_SUMS_STEP, facts.layout, facts.noise.shares, design)
+        windows = table_windows(
+            facts.look, facts.layout, facts.noise, design, plan.public_n, ask
+        )
+        scale = windows.centre, windows.half
+        sums = table_release(_SUMS_STEP, facts.layout, facts.noise.shares, design, scale=scale)
     values = {"sums": core.answered(sums, ask).values}
     if facts.pairs is not None:
         values["products"] = facts.pairs.release(ask, design, scale)
-    return Release(values, plan.guarantee, design, detail=scale)
+    return Release(values, plan.guarantee, design, detail=windows)
 
 
 def estimate(plan: Plan[Facts], release: Release) -> Estimate:
@@ -387,6 +408,8 @@ def estimate(plan: Plan[Facts], release: Release) -> Estimate:
         return Estimate.silent(("test",))
     design = release.design
     products = None if facts.pairs is None else facts.pairs.read(release.values["products"])
+    windows: Windows = release.detail
+    facts = replace(facts, windows=windows)
     solved = solve(facts, design, release.values["sums"], plan.public_n, products)
     test, notes = solved.test, _TEST_NOTES[facts.kind]
     if solved.unseen:
@@ -394,8 +417,12 @@ def estimate(plan: Plan[Facts], release: Release) -> Estimate:
     return Estimate(
         solved.names, solved.params, vcov_sampling=np.diag(solved.sampling**2),
         vcov_privacy=np.diag(solved.privacy**2),
+        bias=solved.bias if windows.hidden else None,
         stats={"statistic": test.statistic, "df": float(test.df), "p_value": test.p_value},
-        notes=(*notes, messages.TEST_PEOPLE()) if plan.request.by_person else notes,
+        notes=(
+            *notes, *(messages.TEST_PEOPLE(),) * plan.request.by_person,
+            *windows.note(design, plan.request.delta),
+        ),
     )  # fmt: skip
 
 
@@ -465,8 +492,9 @@ class _Moments:
     Q: Array  # Sums of t^2
     tau2: float  # Noise variance of a sum
     C: Array  # Noise covariance of the counts
-    centre: float  # Middle of the range, in the user's units
-    half: float  # Half range, in the user's units
+    centre: float  # Middle of the window, in the user's units
+    half: float  # Half width, in the user's units
+    bias: Array  # Bounds on what values beyond the window add to the means, in half widths
 
 
 def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
@@ -484,10 +512,12 @@ def _moments(facts: Facts, design: Design, noisy: Array, n: int) -> _Moments:
     covariance = effects.noise_covariance(block.axes).reshape(*sizes, *sizes)
     C = covariance.sum(axis=(place, place + len(sizes)))
     C = C.reshape(len(cells), len(cells))
-    centre, half = half_ranges(design)
     N, T, Q = (cells @ w for w in (COUNT, TOTAL, SQUARE))
-    tau2 = float(TOTAL @ K @ TOTAL)
-    return _Moments(N, T, Q, tau2, C, float(centre[block.number]), float(half[block.number]))
+    tau2, safe = float(TOTAL @ K @ TOTAL), np.maximum(N, 1.0)
+    windows = facts.windows or as_declared(design)
+    bias, _ = windows.beyond(block.number, safe, np.clip(Q / safe, math.sqrt(tau2) / safe, 1.0))
+    centre, half = (float(ends[block.number]) for ends in (windows.centre, windows.half))
+    return _Moments(N, T, Q, tau2, C, centre, half, bias)
 
 
 def _mean_of(m: _Moments, people: _People) -> tuple[Array, Array, Array]:
@@ -510,8 +540,10 @@ def _solve_mean(facts: Facts, design: Design, noisy: Array, n: int, people: _Peo
     sums = float(m.N[0]), float(m.T[0]), float(m.Q[0])
     D = nulls.spread_about(m.N, m.T, m.Q, mu0)
     factor = people.test(functions_of_means(np.array([mu0])), np.diag(D))
-    test = nulls.one_mean(*sums, mu0, (m.tau2, float(m.C[0, 0])), factor)
-    return Solved(test, (f"mean({design.columns[0].name})",), *_mean_of(m, people))
+    moved = float(m.bias[0]) * max(sums[0], 1.0)
+    test = nulls.one_mean(*sums, mu0, (m.tau2, float(m.C[0, 0])), factor, moved)
+    name = f"mean({design.columns[0].name})"
+    return Solved(test, (name,), *_mean_of(m, people), bias=m.half * m.bias)
 
 
 def _solve_groups(facts: Facts, design: Design, noisy: Array, n: int, people: _People) -> Solved:
@@ -524,11 +556,12 @@ def _solve_groups(facts: Facts, design: Design, noisy: Array, n: int, people: _P
     H = nulls.contrasts(np.ones(len(N))) @ Pm
     L = functions_of_means(np.full(len(keep), common))[keep]
     factor = people.test(H @ L, H @ np.diag(D) @ H.T)
-    test = nulls.groups(N, T, Q, m.tau2, m.C[np.ix_(keep, keep)], factor)
+    moved = m.bias[keep] * np.maximum(N, 1.0)
+    test = nulls.groups(N, T, Q, m.tau2, m.C[np.ix_(keep, keep)], factor, moved)
     axis = next(a for a in facts.layout.axes if a.kind == "level")
     number = next(a.name for a in facts.layout.axes if a.kind == "number")
     names = [f"mean({number})[{axis.name}={label}]" for label in axis.labels[:-1]]
-    params, sampling, privacy = _mean_of(m, people)
+    (params, sampling, privacy), bias = _mean_of(m, people), m.half * m.bias
     if len(names) == 2:
         names.append(f"difference: {axis.labels[1]} - {axis.labels[0]}")
         params = np.append(params, params[1] - params[0])
@@ -536,8 +569,8 @@ def _solve_groups(facts: Facts, design: Design, noisy: Array, n: int, people: _P
         if people.products is not None:  # the groups share people
             apart = math.sqrt(factor) * math.hypot(*_mean_of(m, _People(None, 1))[1])
         sampling = np.append(sampling, apart)
-        privacy = np.append(privacy, math.hypot(*privacy))
-    return Solved(test, tuple(names), params, sampling, privacy, _unseen(axis, keep))
+        privacy, bias = np.append(privacy, math.hypot(*privacy)), np.append(bias, bias.sum())
+    return Solved(test, tuple(names), params, sampling, privacy, _unseen(axis, keep), bias)
 
 
 def _unseen(axis: Axis, keep: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from dpmodels import messages
 from dpmodels.after.inference import critical_value
 from dpmodels.arrays import Array
 from dpmodels.core.clusters import Scorer
-from dpmodels.core.means import half_ranges
 from dpmodels.core.release import answered
 from dpmodels.core.rows import Rows, clip, stack, where
 from dpmodels.errors import RequestError
@@ -36,7 +35,13 @@ from dpmodels.models.table.layout import (
     table_release,
 )
 from dpmodels.models.table.noise import Effects, Spread, TableNoise, critical
-from dpmodels.models.table.table import COLUMNS, cells_of_groups, layout_for
+from dpmodels.models.table.table import (
+    COLUMNS,
+    cells_of_groups,
+    layout_for,
+    look_before,
+    table_windows,
+)
 from dpmodels.models.table.table import TABLE_BACKEND as TABLE
 from dpmodels.models.weights import (
     HISTOGRAM_SHARE,
@@ -49,7 +54,7 @@ from dpmodels.models.weights import (
     trim_of,
     unweighted,
 )
-from dpmodels.models.window import LOOK_OPTION
+from dpmodels.models.window import LOOK_FIRST, LOOK_OPTION, Windows
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.ranges import gaussian_part, with_ranges
@@ -251,8 +256,7 @@ class Context:
     mass: Effects
     squares: Effects
     trim: Trim
-    centre: Array
-    half: Array
+    windows: Windows
     n: int
     counted: float  # Units that count: all, or the released number of those in ``subset=``
     level: float
@@ -394,10 +398,11 @@ def means(c: Context, section: Section) -> tuple[Array, Array]:
     d = np.where(CLEAR * noise_2 < N2, T2 / np.maximum(N2, 1e-300) - m, 0.0)
     error = np.where(CLEAR * noise_2 < N2, noise_2 / np.maximum(N2, 1e-300), 0.0)
     corrected = np.clip(m + MOVED * c.trim.lost * d, -1.0, 1.0)
-    bias = ALLOWED * c.trim.lost * (np.abs(d) + error)
+    beyond, _ = c.windows.beyond(section.number, safe, np.maximum(v + m * m, least))
+    bias = ALLOWED * c.trim.lost * (np.abs(d) + error) + beyond
     se = np.hypot(sampling, privacy)
     half = c.widened(bias, se) * free
-    h, middle = float(c.half[section.number]), float(c.centre[section.number])
+    h, middle = float(c.windows.half[section.number]), float(c.windows.centre[section.number])
     scale = c.unit if c.population is None else c.population / c.used
     out = np.full((len(COLUMNS) + 1, 3, m.size), np.nan)
     wide = critical(Spread(tau_n**2), c.level)
@@ -441,6 +446,7 @@ class WeightedTable:
     clusters: ClusterPlan | None = None
     coordinates: CellCoordinates | None = None
     subset: bool = False
+    look: Sequence[Step] = ()
 
     def total(self, n: int) -> float | None:
         """Return the total that all units stand for, or None where it is released."""
@@ -451,10 +457,9 @@ class WeightedTable:
 
 @dataclass(frozen=True)
 class WeightedTableReleased:
-    """Centres and half-ranges of columns, the released clip of weights, and errors from PSUs."""
+    """Windows of columns, the released clip of weights, and errors from PSUs."""
 
-    centre: Array
-    half: Array
+    windows: Windows
     trim: Trim
     errors: DesignErrors | None = None
 
@@ -490,15 +495,21 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     budgets = {name: share for name, share in budgets.items() if share}
     mu = {name: paid.mu(share) for name, share in budgets.items()}
     equal = (1.0 / len(layout.blocks),) * len(layout.blocks)
+    law = TableNoise("gaussian", mu["table"], equal)
+    look, law, budgets["table"] = look_before(request, design, layout, law, n, budgets["table"])
+    mu["table"] = law.budget
     detail = WeightedTable(
-        layout, TableNoise("gaussian", mu["table"], equal),
+        layout, law,
         TableNoise("gaussian", mu["squares"], equal) if weighted else None,
         None if survey is None else survey.population, clusters, coordinates,
-        design.subset is not None,
+        design.subset is not None, look,
     )  # fmt: skip
     steps = [Step(name, Gaussian(mu[name]), share=share) for name, share in budgets.items()]
     assert WEIGHT_STEP == "weights"
-    return paid.plan(design, n, steps, detail=detail, passes=1 + 2 * weighted)
+    return paid.plan(
+        design, n, [*steps, *look], detail=detail, passes=1 + 2 * weighted + len(look),
+        reasons=(*request.reasons, *(LOOK_FIRST,) * bool(look)),
+    )  # fmt: skip
 
 
 @with_ranges
@@ -512,15 +523,16 @@ def release(plan: Plan[WeightedTable], ask: Ask, design: Design) -> Release:
     cells = max(detail.layout.cells(block.axes) for block in detail.layout.blocks)
     strength = detail.noise.budget * n / cells
     trim = trim_of(ask, design, strength, detail.population, n, people=plan.request.by_person)
-    centre, half = half_ranges(design)
-    values = {}
+    windows = table_windows(detail.look, detail.layout, detail.noise, design, n, ask, trim.part)
+    windows, values = windows.times(trim.of_tails), {}
     each = (("table", False, detail.noise), ("squares", True, detail.squares))
     for name, squared, noise in each:
         if noise is not None:
             u = functools.partial(row_mass, place=design.mass_place, top=trim.top, squared=squared)
-            tables = table_release(name, detail.layout, noise.shares, design, u)
+            scale = windows.centre, windows.half
+            tables = table_release(name, detail.layout, noise.shares, design, u, scale=scale)
             values[name] = answered(tables, ask).values
-    released = WeightedTableReleased(centre, half, trim)
+    released = WeightedTableReleased(windows, trim)
     if detail.clusters is not None:
         errors = _ask_by_psu(plan, ask, design, released, values)
         values["cluster scores"] = errors.found.products[0]
@@ -547,8 +559,8 @@ def _ask_by_psu(
     clip = clip_of(coordinates.size, clusters.n, clusters.each)
     middle, scale, typical = scales(coordinates, shares, means, square, clip)
     score = CellScores(
-        coordinates, middle, scale, table_released.centre, table_released.half,
-        table_released.trim.top, design.mass_place,
+        coordinates, middle, scale, c.windows.centre, c.windows.half, c.trim.top,
+        design.mass_place,
     )  # fmt: skip
     released = release_clusters(clusters, (Scorer(score, coordinates.size),), design, ask)
     rates = detail.clusters.frame.factors()
@@ -571,8 +583,8 @@ def _context(
         unit = (detail.population or float(n)) / n
         used = max(float(mass.effect(())), 1.0)
     return Context(
-        layout, mass, squares, part.trim, part.centre, part.half, n, used, plan.request.level,
-        unit, detail.total(n), detail.coordinates, part.errors,
+        layout, mass, squares, part.trim, part.windows, n, used, plan.request.level, unit,
+        detail.total(n), detail.coordinates, part.errors,
     )  # fmt: skip
 
 
@@ -600,7 +612,8 @@ def estimate(plan: Plan[WeightedTable], release: Release) -> Estimate:
         names, arrays["estimate"], arrays=arrays,
         notes=(
             *([messages.WEIGHTED_PEOPLE()] if plan.request.by_person else []),
-            *(() if detail.squares is None else _notes(c, kish)), *_of_psus(c, detail),
+            *(() if detail.squares is None else _notes(c, kish)),
+            *c.windows.note(release.design, plan.request.delta), *_of_psus(c, detail),
         ),
         stats={
             **({} if detail.squares is None else {

@@ -61,6 +61,7 @@ from dpmodels.models.weights import (
     trim_of,
     unweighted,
 )
+from dpmodels.models.window import LOOK_OPTION
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.sets import STEPS
@@ -460,7 +461,7 @@ register_method(
             Option("sd", "for plans: standard deviation; None: a quarter of the range", None, float,
                    lower=0.0),
             Option("shares", "for plans: shares of the groups; None: equal", None, object),
-            BOUNDS_SHARE,
+            BOUNDS_SHARE, LOOK_OPTION,
         ),
     )
 )  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.models.treatment.estimate import EffectRelease, estimate, turns_of
-from dpmodels.models.treatment.facts import Fitted, Influence
+from dpmodels.models.treatment.facts import Assignment, Fitted, Influence
 from dpmodels.models.treatment.forecast import (
     Columns,
     Overlap,
@@ -27,15 +27,17 @@ from dpmodels.models.treatment.forecast import (
     clip_of_slopes,
     crossed_noise,
     denominator,
+    error_of_logits,
     lengths_of_slopes,
-    root_of,
     tamed,
 )
 from dpmodels.models.treatment.plan import (
     BALANCE,
     BOTH_ARMS,
     EFFECT_STEP,
+    FIT,
     LENGTHS,
+    OUTCOME,
     OVERLAP,
     PRODUCTS,
     SLOPES,
@@ -65,6 +67,7 @@ from dpmodels.records import Estimate, Release
 from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method
 from dpmodels.scoring.clip import Lengths
 from dpmodels.scoring.fit import Part, estimate_fit, release_fit
+from dpmodels.scoring.models import axes
 from dpmodels.scoring.rules import OCTAVES
 from dpmodels.sums.ask import Added, Counts, Labelled, Query
 
@@ -74,8 +77,16 @@ if TYPE_CHECKING:
     from dpmodels.sums.ask import Ask, Noisy
 
 
-#: Cells of the propensity between its bounds; one more lies beyond each.
-OVERLAP_CELLS = 18
+#: Cells of the propensity, even in its logit; one more lies beyond each end.
+OVERLAP_CELLS = 24
+#: Ends of these cells without bounds: their edges hold .1 and .9.
+WIDEST = 1.0 / 82.0, 81.0 / 82.0
+#: Root mean square by which an arm may differ from a model that both share, in residual sds; the
+#: part of units beyond the bounds of the propensity is added.
+UNLIKE = 0.3
+#: Units of the rarer arm, times mu of the outcome model over k^1.5 for k covariates, for a model
+#: of its own.
+ENOUGH = 15.0
 #: Numbers of a fit beyond this say nothing.
 LARGEST = 1e30
 #: Weights count up to this many times their mean.
@@ -100,7 +111,9 @@ def _nuisance_fit(
     """
     design = part.ranged(joint, detail.crossing)
     sub_plan = replace(part.sub_plan, design=part.design)
-    released = release_fit(sub_plan, Labelled(ask, part.label), design)  # type: ignore[arg-type]
+    labelled = Labelled(ask, part.label)
+    labelled.pay(FIT, sub_plan.steps)
+    released = release_fit(sub_plan, labelled, design)  # type: ignore[arg-type]
     inverse: dict[str, Array] = {}
 
     def bread(fit: Part) -> dict[str, Array]:
@@ -116,7 +129,7 @@ def _nuisance_fit(
     return estimate, Fitted(
         tuple(joint.names.index(name) for name in base),
         finite(estimate.params), root_of(finite(estimate.vcov_privacy)), finite(inverse["bread"]),
-        np.eye(len(base)), released.detail.coordinates.mean_weight,
+        np.eye(len(base)), np.eye(len(base)), released.detail.coordinates.mean_weight,
         detail.fold, tuple(half is not None and without(name, half) != name for name in plain),
     )  # fmt: skip
 
@@ -131,14 +144,20 @@ def _by_arm(both: Fitted, names: tuple[str, ...], treated: str) -> tuple[Fitted,
         T = np.zeros((len(columns), len(names)))
         for j, (name, column) in enumerate(zip(names, every, strict=True)):
             T[columns.index(column), j] = 1.0 if without(name, treated) == name else arm
-        V = T @ both.root @ both.root @ T.T
+        U, sizes, into = np.linalg.svd(T @ both.root, full_matrices=False)
         out.append(
             Fitted(
-                places, T @ both.coef, root_of(V), T @ both.bread @ T.T, T, both.mean_weight,
+                places, T @ both.coef, U * sizes, both.bread @ T.T, T, into, both.mean_weight,
                 both.fold, crossed,
             )
         )
     return out[0], out[1]
+
+
+def root_of(V: Array) -> Array:
+    """Return the symmetric root of a covariance."""
+    values, vectors = axes(V)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
@@ -157,33 +176,36 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
     read = widen_ranges(joint, plan.design)
     assert joint.response is not None and joint.response.interval is not None
     low, high = joint.response.interval
-    at, models, fits = _influence(detail, joint, ask)
     answers: dict[str, Noisy] = {}
-    edges = _overlap(at, read, ask, answers).edges
-    overlap = Overlap.of(at, edges, answers[OVERLAP])
+    first, propensity = _assignment(detail, joint, ask)
+    overlap = _overlap(first, detail, read, ask, answers)
+    at, outcome, shared = _influence(first, overlap, detail, joint, n, ask)
     balance, centred = _balance(at, joint, read, overlap.largest, ask, answers)
     columns = Columns.of(balance, centred)
-    treated, control = at.outcomes
-    at = replace(
-        at, propensity=tamed(at.propensity, columns),
-        outcomes=(None if treated is None else tamed(treated, columns), tamed(control, columns)),
-    )  # fmt: skip
-    centres = centres_of(at, models, balance, centred, (low, high))
-    rows = EffectRows(at, centres, max((high - low) / 2.0, 1e-300))
-    tails, clips = _clips(detail, rows, columns, overlap, n, read, ask, answers)
+    treated, control = (tamed(model, columns) for model in at.outcomes)
+    at = replace(at, propensity=tamed(at.propensity, columns), outcomes=(treated, control))
+    centres = centres_of(at, balance, centred, (low, high))
+    rows = EffectRows(at, centres, max((high - low) / 2.0, 1e-300), overlap.part)
+    tails, clips, residual = _clips(detail, rows, columns, overlap, n, read, ask, answers)
     over = Counts(read, functools.partial(sums, job=EffectSums(rows, clips)), of_people=True)
     sizes = {EFFECT_STEP: 1, BOTH_ARMS: 1, SLOPES: rows.width}
     for k, (name, size) in enumerate(sizes.items()):
         query = Query(Sum(Ball(size)), over, _nth(k), unit=clips[k] * rows.unit)
         answers[name] = ask(name, query)
     count, count_sd = denominator(at, centred, answers[BALANCE], n)
-    difference, total = (float(answers[k].values[0]) / count for k in (EFFECT_STEP, BOTH_ARMS))
-    means = centres[0] + (total + difference) / 2.0, centres[1] + (total - difference) / 2.0
+    bias, crossed = 0.0, crossed_noise(at, columns, overlap)
+    if shared:
+        away = residual * rows.unit
+        bias = (UNLIKE + overlap.share_clipped) * away * overlap.missed(at.estimand)
+        crossed += (UNLIKE * away) ** 2 * error_of_logits(at, columns) / len(at.propensity.coef)
+    pair = [float(answers[k].values[0]) / count for k in (EFFECT_STEP, BOTH_ARMS)]
+    treated_mean, control_mean = (np.array(centres) + np.linalg.solve(rows.turn, pair)).tolist()
+    means = treated_mean, control_mean
     facts = EffectRelease(
-        at, count, count_sd, centres, rows.unit, clips, answers, tails, means, overlap,
+        rows, count, count_sd, clips, answers, tails, means, overlap,
         balance.centre[:-1], balance.half[:-1], centred,
         min(max(GROWS_OF_SQUARES * math.sqrt(n * detail.divided.mu), LEAST_RADIUS), MOST_RADIUS),
-        crossed_noise(at, columns, overlap), fits,
+        crossed, (propensity, outcome), bias,
     )  # fmt: skip
     corrected = SquareRows(
         replace(rows, centres=means), turns_of(facts, n), facts.scales, facts.radius
@@ -193,37 +215,51 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
     return Release({k: v.values for k, v in answers.items()}, plan.guarantee, joint, detail=facts)
 
 
-def _influence(
-    detail: EffectPlan, joint: Design, ask: Ask
-) -> tuple[Influence, tuple[Fitted, Fitted], tuple[tuple[str, Estimate], ...]]:
-    """Release both fits; return the influence functions there, the arms' models, the estimates.
+def _assignment(detail: EffectPlan, joint: Design, ask: Ask) -> tuple[Assignment, Estimate]:
+    """Release the propensity model; return it with its estimate.
 
     Privacy
     -------
-    The steps of both plans.
+    The steps of its plan, within its share.
     """
-    fits = [(fit.label, *_nuisance_fit(fit, detail, joint, ask)) for fit in detail.nuisances]
-    propensity, both = (fitted for _, _, fitted in fits)
-    treated, control = _by_arm(both, detail.outcome.design.names, joint.names[detail.treated])
+    estimate, propensity = _nuisance_fit(detail.propensity, detail, joint, ask)
     place = joint.auxiliary_place("weights")
     largest = None if place is None else joint.z[place].interval
     # weights count up to a multiple of their released mean (``theory.md``, 1)
     top = 1.0 if largest is None else min(largest[1], LARGEST_WEIGHT * propensity.mean_weight)
+    return Assignment(detail.estimand, detail.treated, place, top, propensity), estimate
+
+
+def _influence(
+    first: Assignment, overlap: Overlap, detail: EffectPlan, joint: Design, n: int, ask: Ask
+) -> tuple[Influence, Estimate, bool]:
+    """Release the outcome model; return influence functions, its estimate, whether arms share it.
+
+    Few units of an arm do not tell how its outcome depends on covariates: then both arms share it.
+
+    Privacy
+    -------
+    The steps of the plan that the released overlap chooses, within the share of the outcome.
+    """
+    rarer = n * min(float(arm.sum()) / overlap.total for arm in overlap.clear)
+    enough = ENOUGH * (len(detail.outcome.design.names) / 2.0) ** 1.5 / detail.mu(OUTCOME)
+    part = detail.outcome if rarer >= enough else detail.shared
+    estimate, both = _nuisance_fit(part, detail, joint, ask)
+    models = _by_arm(both, part.design.names, joint.names[detail.treated])
     assert joint.response is not None and joint.response.interval is not None
     at = Influence(
-        detail.estimand, detail.treated, place, top, detail.clip,
-        propensity, (treated if detail.estimand == "ATE" else None, control),
-        LINKS[FAMILIES[detail.family].link], joint.response.interval[1],
+        **{name.name: getattr(first, name.name) for name in fields(first)},
+        clip=overlap.clip, outcomes=models,
+        link=LINKS[FAMILIES[detail.family].link], most=joint.response.interval[1],
     )  # fmt: skip
-    estimates = tuple((label, estimate) for label, estimate, _ in fits)
-    return at, (treated, control), estimates
+    return at, estimate, part is detail.shared
 
 
 def _clips(
     detail: EffectPlan, rows: EffectRows, columns: Columns, overlap: Overlap, n: int,
     read: Design, ask: Ask, answers: dict[str, Noisy],
-) -> tuple[tuple[Tail, Tail], tuple[float, float, float]]:  # fmt: skip
-    """Release histograms of lengths; return the tails, and the clips of the three sums.
+) -> tuple[tuple[Tail, Tail], tuple[float, float, float], float]:  # fmt: skip
+    """Release histograms of lengths; return tails, clips of the three sums, and a residual's sd.
 
     Privacy
     -------
@@ -234,14 +270,14 @@ def _clips(
     for k, name in enumerate(LENGTHS):
         answers[name] = ask(name, Query(Sum(OneHot(OCTAVES)), over, _nth(k)))
         histogram = Lengths(answers[name].values, float(answers[name].sd[0]))
-        tails.append(Tail.of(histogram, overlap, rows.at, rows.centres, n))
+        tails.append(Tail.of(histogram, overlap, rows, k))
     difference, total = tails
     spread = float(np.sum(overlap.likely * overlap.weights**2)) / overlap.total
     residual = math.sqrt(difference.mean_square / max(spread, 1e-300))
     derivatives = lengths_of_slopes(rows, columns, overlap, residual)
     slopes = clip_of_slopes(derivatives, detail.mu(SLOPES), n, rows.width)
     clips = difference.clip(detail.mu(EFFECT_STEP), n), total.clip(detail.mu(BOTH_ARMS), n), slopes
-    return (difference, total), clips
+    return (difference, total), clips, residual
 
 
 def _nth(k: int) -> Callable[[Any], Added]:
@@ -249,18 +285,23 @@ def _nth(k: int) -> Callable[[Any], Added]:
     return lambda found: Added(found[k])
 
 
-def _overlap(at: Influence, read: Design, ask: Ask, answers: dict[str, Noisy]) -> OverlapRows:
+def _overlap(
+    first: Assignment, detail: EffectPlan, read: Design, ask: Ask, answers: dict[str, Noisy]
+) -> Overlap:
     """Release the masses of the cells of the propensity in both arms.
 
     Privacy
     -------
     One Gaussian release: a unit has a mass of at most 1 over the cells.
     """
-    cells = OverlapRows(at, np.linspace(*at.clip, OVERLAP_CELLS + 1))
+    link = LINKS["logit"]
+    low, high = map(link.forward, detail.clip or WIDEST)
+    edges = link.inverse(np.linspace(low, high, OVERLAP_CELLS + 1))
+    cells = OverlapRows(first, edges)
     over = Counts(read, functools.partial(overlap_sums, job=cells), of_people=True)
     masses = Sum(Simplex(2 * cells.cells, complete=False))
     answers[OVERLAP] = ask(OVERLAP, Query(masses, over, _nth(0)))
-    return cells
+    return Overlap.of(first.estimand, edges, answers[OVERLAP], detail.clip)
 
 
 def _balance(
@@ -324,7 +365,11 @@ register_method(
                 "models of the other",
                 None, str,
             ),
-            Option("clip", "bounds of the propensity, two numbers", (0.1, 0.9), object),
+            Option(
+                "clip",
+                "bounds of the propensity, two numbers; None: .1 and .9, less for a rare arm",
+                None, object,
+            ),
             BOUNDS_SHARE,
         ),
         accepts=("weights",),

@@ -21,6 +21,7 @@ from dpmodels.models.treatment.plan import (
     SLOPES,
     EffectPlan,
 )
+from dpmodels.models.treatment.rows import EffectRows
 from dpmodels.models.treatment.show import balance_of
 from dpmodels.records import Estimate, Release
 from dpmodels.scoring.models import axes, floored
@@ -41,11 +42,9 @@ BIAS_OF_FITS = 0.5
 class EffectRelease:
     """Released numbers of a call, in the response's units where nothing else is said."""
 
-    at: Influence
+    rows: EffectRows
     count: float  # Denominator: units, by weight; and its noise sd
     count_sd: float
-    centres: tuple[float, float]
-    unit: float
     clips: tuple[float, float, float]
     answers: dict[str, Noisy]
     tails: tuple[Tail, Tail]
@@ -56,13 +55,19 @@ class EffectRelease:
     blocks: Array  # (5, k): released moments of both arms, before and after weighting; squares
     radius: float  # Radius of squares, in scales
     crossed: float  # Least variance of the effect by the noise of both fits
-    fits: tuple[tuple[str, Estimate], ...]
+    fits: tuple[Estimate, Estimate]
+    unlike: float  # Bound on the bias of the rarer arm's mean by a model that both arms share
+
+    @property
+    def at(self) -> Influence:
+        """The influence functions."""
+        return self.rows.at
 
     @property
     def scales(self) -> tuple[float, float]:
-        """Root mean squares of difference and sum, in units of lengths."""
-        difference, total = (max(math.sqrt(tail.lengths.square), 1e-12) for tail in self.tails)
-        return difference, total
+        """Root mean squares of difference and mean, in units of lengths."""
+        difference, both = (max(math.sqrt(tail.mean_square), 1e-12) for tail in self.tails)
+        return difference, both
 
 
 def pieces(at: Influence, values: Array) -> list[Array]:
@@ -86,20 +91,26 @@ def clear_pieces(facts: EffectRelease) -> list[Array]:
 
 def derivative_of(model: Fitted, sums_: Array) -> Array:
     """Return derivatives in the coefficients from those along the root of their covariance."""
-    return np.asarray(np.linalg.pinv(model.root, rcond=1e-9, hermitian=True) @ sums_)
+    return np.asarray(np.linalg.pinv(model.root.T, rcond=1e-9) @ sums_)
 
 
 def turns_of(facts: EffectRelease, n: int) -> tuple[Array, ...]:
-    """Return bread times mean derivative times count/n, of each block of derivatives.
+    """Return mean derivatives of both arms times bread times count/n, of each model.
 
     A unit moves a coefficient by ``bread x residual w/mean_weight/n``, and counts as ``w/top``.
     Derivatives are drawn towards 0, as the square of their noise would count as sampling error.
     """
-    out, at = [], facts.at
-    for (model, _, _), sums_ in zip(at.blocks, clear_pieces(facts), strict=True):
-        part = facts.count / n * at.top / model.mean_weight
-        out.append(model.bread @ derivative_of(model, sums_) / facts.count * part)
-    return tuple(out)
+    at, (of_e, of_m) = facts.at, slopes_of(facts, clear_pieces(facts))
+    parts = zip((at.propensity, *at.outcomes), (of_e, of_m, of_m), strict=True)
+    return tuple(J @ model.bread / n * at.top / model.mean_weight for model, J in parts)
+
+
+def slopes_of(facts: EffectRelease, parts: list[Array]) -> tuple[Array, Array]:
+    """Return the derivatives (2, q) of both arms in the coefficients of either fit."""
+    out = tuple(np.zeros((2, m.back.shape[1])) for m in (facts.at.propensity, facts.at.outcomes[1]))
+    for (model, arm, of_e), sums_ in zip(facts.at.blocks, parts, strict=True):
+        out[not of_e][arm] = derivative_of(model, sums_) @ model.back
+    return out  # type: ignore[return-value]
 
 
 def estimate(plan: Plan[EffectPlan], release: Release) -> Estimate:
@@ -109,16 +120,18 @@ def estimate(plan: Plan[EffectPlan], release: Release) -> Estimate:
         return Estimate.silent(names)
     facts: EffectRelease = release.detail
     difference = facts.means[0] - facts.means[1]
-    L = np.array([[1.0, 0.0], [0.5, 0.5], [-0.5, 0.5]])  # of (difference, sum)
-    square = np.array(facts.answers[PRODUCTS].values) * facts.unit**2
+    part = facts.rows.part
+    rarer = np.array([1.0, part <= 0.5, part > 0.5])
+    L = np.array([[1.0, 0.0], [1.0 - part, 1.0], [-part, 1.0]])  # of (difference, mean)
+    square = np.array(facts.answers[PRODUCTS].values) * facts.rows.unit**2
     scales = np.array(facts.scales)
     missing = [tail.missing(facts.radius * s) for tail, s in zip(facts.tails, scales, strict=True)]
-    square = square * np.outer(scales, scales) + np.diag(missing) * facts.unit**2
+    square = square * np.outer(scales, scales) + np.diag(missing) * facts.rows.unit**2
     sampling = _positive(square / facts.count**2)
     by_fits, stats = _by_fits(facts), _stats(facts)
     privacy = _privacy(facts, by_fits)
     moved = np.array([tail.moved(c) for tail, c in zip(facts.tails, facts.clips[:2], strict=True)])
-    moved *= facts.unit / facts.count
+    moved *= facts.rows.unit / facts.count
     noise = facts.answers[BALANCE].sd
     k = len(facts.half) + 1
     arrays = {
@@ -134,10 +147,10 @@ def estimate(plan: Plan[EffectPlan], release: Release) -> Estimate:
         np.array([difference, *facts.means]),
         vcov_sampling=L @ sampling @ L.T,
         vcov_privacy=L @ privacy @ L.T,
-        bias=np.abs(L) @ (moved + _bias_of_fits(facts, by_fits)),
+        bias=np.abs(L) @ (moved + _bias_of_fits(facts, by_fits)) + facts.unlike * rarer,
         stats=stats,
         arrays=arrays,
-        notes=_notes(plan, stats),
+        notes=_notes(plan, stats, facts.at.clip),
     )
 
 
@@ -148,32 +161,28 @@ def _positive(M: Array) -> Array:
 
 
 def _privacy(facts: EffectRelease, by_fits: tuple[Array, float]) -> Array:
-    """Return the covariance by noise of (difference, sum): own noise, fits, and denominator."""
+    """Return the covariance by noise of (difference, mean): own noise, fits, and denominator."""
     answers, count = facts.answers, facts.count
     out = np.diag([float(answers[name].sd[0]) ** 2 for name in (EFFECT_STEP, BOTH_ARMS)]) / count**2
-    away = np.array([facts.means[0] - facts.centres[0], facts.means[1] - facts.centres[1]])
-    pair = np.array([away[0] - away[1], away[0] + away[1]])
+    pair = facts.rows.turn @ (np.array(facts.means) - np.array(facts.rows.centres))
     out += np.outer(pair, pair) * (facts.count_sd / count) ** 2
     V, share = by_fits
     return np.asarray(out + share * V)
 
 
-#: Difference and sum of the two arms.
-TURN = np.array([[1.0, -1.0], [1.0, 1.0]])
-
-
 def _by_fits(facts: EffectRelease) -> tuple[Array, float]:
-    """Return the covariance of (difference, sum) by noise of the fits, and its part above noise.
+    """Return the covariance of (difference, mean) by noise of the fits, and its part above noise.
 
     The part is of the derivatives as released: what their own noise adds is taken off, and what it
     may hide. The least is what is left where both models hold.
     """
     at, slopes = facts.at, facts.answers[SLOPES]
-    noise, moved = float(slopes.sd[0]) / facts.count, dict[int, Array]()
-    for (model, arm, _), sums_ in zip(at.blocks, pieces(at, slopes.values), strict=True):
-        by_arm = moved.setdefault(id(model), np.zeros((2, len(sums_))))
-        by_arm[arm] = sums_ / facts.count
-    V = np.asarray(sum(TURN @ by_arm @ by_arm.T @ TURN.T for by_arm in moved.values()))
+    noise, moved = float(slopes.sd[0]) / facts.count, dict[bool, Array]()
+    for (model, arm, of_e), sums_ in zip(at.blocks, pieces(at, slopes.values), strict=True):
+        by_arm = moved.setdefault(of_e, np.zeros((2, model.into.shape[1])))
+        by_arm[arm] = sums_ @ model.into / facts.count
+    turned = [facts.rows.turn @ by_arm for by_arm in moved.values()]
+    V = np.asarray(sum(rows @ rows.T for rows in turned))
     k = len(slopes.values)
     expected, seen = k * noise**2, max(float(V[0, 0]), 1e-300)
     above = seen - expected - 2.0 * facts.crossed - math.sqrt(2.0 / k) * expected
@@ -181,25 +190,23 @@ def _by_fits(facts: EffectRelease) -> tuple[Array, float]:
 
 
 def _bias_of_fits(facts: EffectRelease, by_fits: tuple[Array, float]) -> Array:
-    """Return the bound that clipping in the fits puts on (difference, sum), by the derivatives."""
-    at, parts = facts.at, pieces(facts.at, facts.answers[SLOPES].values)
+    """Return the bound that clipping in the fits puts on (difference, mean), by the derivatives."""
+    slopes = slopes_of(facts, pieces(facts.at, facts.answers[SLOPES].values / facts.count))
     V, share = by_fits
     # of derivatives that are clear of their noise, and no more than a part of what noise moves
     clear = max(share - facts.crossed / max(float(V[0, 0]), 1e-300), 0.0)
     out = np.zeros(2)
-    for k, (_, estimate) in enumerate(facts.fits):
-        rows = np.zeros((2, len(estimate.params)))
-        for (model, arm, of_e), sums_ in zip(at.blocks, parts, strict=True):
-            if of_e == (k == 0):
-                rows[arm] += derivative_of(model, sums_) @ model.back / facts.count
-        bound = estimate.bias_of(TURN @ rows)
+    for estimate, by_arm in zip(facts.fits, slopes, strict=True):
+        bound = estimate.bias_of(facts.rows.turn @ by_arm)
         out += 0.0 if bound is None else np.nan_to_num(bound)
     return math.sqrt(clear) * np.minimum(out, BIAS_OF_FITS * np.sqrt(np.diag(V)))
 
 
-def _notes(plan: Plan[EffectPlan], stats: dict[str, float]) -> tuple[Note, ...]:
+def _notes(
+    plan: Plan[EffectPlan], stats: dict[str, float], clip: tuple[float, float]
+) -> tuple[Note, ...]:
     """Return notes on the share that is clipped, and on whom the effect is of."""
-    low, high = plan.detail.clip
+    low, high = clip
     clipped = 100.0 * stats["share_clipped"]
     out = []
     if clipped > SHOWN_CLIPPED:
@@ -211,12 +218,12 @@ def _notes(plan: Plan[EffectPlan], stats: dict[str, float]) -> tuple[Note, ...]:
 
 def _stats(facts: EffectRelease) -> dict[str, float]:
     """Return released scalars: share of the treated, share clipped, effective sample sizes."""
-    masses, total = facts.overlap.masses, facts.overlap.total
+    masses, total = facts.overlap.clear, facts.overlap.total
     treated, control = facts.overlap.effective
     return {
         "units": facts.count,
         "share_treated": float(masses[0].sum()) / total,
-        "share_clipped": float(masses[:, [0, -1]].sum()) / total,
+        "share_clipped": facts.overlap.share_clipped,
         "ess_treated": treated,
         "ess_control": control,
     }

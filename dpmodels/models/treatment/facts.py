@@ -18,8 +18,9 @@ class Fitted:
     places: tuple[int, ...]  # Rows of the block that hold its columns
     coef: Array  # (p,)
     root: Array  # (p, k): root of the privacy covariance of the coefficients
-    bread: Array  # (p, p): inverse information per unit
-    back: Array  # (p, k): its coefficients are those of the fit times this
+    bread: Array  # (q, p): columns of the inverse information per unit of the fit's coefficients
+    back: Array  # (p, q): its coefficients are those of the fit times this
+    into: Array  # (k, l): the noise along ``root`` is this times the noise of the fit
     mean_weight: float = 1.0  # Weights count over it in the scores of the fit
     fold: int | None = None  # Row of the block with the half of a row, 0 or 1
     crossed: tuple[bool, ...] = ()  # Columns times the half, if there are halves
@@ -44,24 +45,28 @@ class Fitted:
 
 
 @dataclass(frozen=True, eq=False)
-class Influence:
-    """Influence functions of two arms at released coefficients: public and released numbers."""
+class Assignment:
+    """A released propensity model, and where treatment and weights stand."""
 
     estimand: str  # "ATE" or "ATT"
     treated: int  # Row of the block with the treatment, 0 or 1
     weights: int | None  # Row with the weights, or None
     top: float  # Largest declared weight: a row counts as w / top
-    clip: tuple[float, float]  # Bounds of the propensity
     propensity: Fitted
-    outcomes: tuple[Fitted | None, Fitted]  # (treated, control); None for the treated of the ATT
+
+
+@dataclass(frozen=True, eq=False)
+class Influence(Assignment):
+    """Influence functions of two arms at released coefficients: public and released numbers."""
+
+    clip: tuple[float, float]  # Bounds of the propensity
+    outcomes: tuple[Fitted, Fitted]  # (treated, control)
     link: Link  # Link of the outcome models
     most: float  # Largest declared response
 
     @property
     def blocks(self) -> tuple[tuple[Fitted, int, bool], ...]:
         """(model, arm, whether it is the propensity) of each block of derivatives."""
-        treated_model, control_model = self.outcomes
-        treated = () if treated_model is None else (
-            (self.propensity, 0, True), (treated_model, 0, False),
-        )  # fmt: skip
-        return (*treated, (self.propensity, 1, True), (control_model, 1, False))
+        arms = (0, 1) if self.estimand == "ATE" else (1,)
+        fits = ((self.propensity, True), (None, False))
+        return tuple((fit or self.outcomes[arm], arm, of_e) for arm in arms for fit, of_e in fits)

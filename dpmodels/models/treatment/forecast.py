@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from dpmodels.after.inference import critical_value, one_way
 from dpmodels.arrays import Array
 from dpmodels.models.treatment.facts import Fitted, Influence
 from dpmodels.models.treatment.rows import COUNT_WEIGHT, BalanceRows, EffectRows
-from dpmodels.scoring.clip import Lengths, first_clip
-from dpmodels.scoring.models import axes, roots
+from dpmodels.scoring.clip import Lengths, first_clip, mean_square, without_rounding
+from dpmodels.scoring.models import roots
 from dpmodels.scoring.rules import SCORE_QUANTILE
 
 if TYPE_CHECKING:
@@ -34,6 +35,14 @@ MOST_UNEVEN = 3.0
 CLEAR_CELL = 3.0
 #: Least variance of a covariate, in half ranges squared, in the forecast of derivatives.
 LEAST_SQUARE = 0.01
+#: Without bounds of the propensity, the least is this; or this part of the share of the arm.
+OUTER, OUTER_SHARE = 0.1, 0.2
+#: Least part of an arm in the mean of both.
+LEAST_OF_ARM = 0.01
+#: Part of the lengths, from the shortest on, by which a rare arm is hidden from a histogram.
+BULK = 0.75
+#: Units of an arm that a histogram of lengths shows, in noise sds of a bin.
+SEEN_UNITS = 24.0
 #: A denominator is at least this many of its noise sds.
 CLEAR_COUNT = 2.0
 
@@ -46,20 +55,15 @@ def tamed(model: Fitted, columns: Columns) -> Fitted:
     """
     root, back = roots(columns.products(model, model))
 
-    def limited(V: Array) -> Array:
+    def limits(V: Array, power: float) -> Array:
         values, vectors = np.linalg.eigh(root @ V @ root)
-        values = np.clip(values, 0.0, MOST_UNEVEN * max(float(np.median(values)), 0.0))
-        half = back @ vectors * np.sqrt(values)
-        return np.asarray(half @ half.T)
+        most = MOST_UNEVEN * max(float(np.median(values)), 0.0)
+        parts = np.clip(most / np.maximum(values, 1e-300), 0.0, 1.0) ** power
+        return np.asarray(back @ (vectors * parts) @ vectors.T @ root)
 
-    V = limited(model.root @ model.root)
-    return replace(model, root=root_of(V), bread=limited(model.bread))
-
-
-def root_of(V: Array) -> Array:
-    """Return the symmetric root of a covariance."""
-    values, vectors = axes(V)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+    of_root = limits(model.root @ model.root.T, 0.5)
+    of_bread = limits(model.back @ model.bread, 1.0)
+    return replace(model, root=of_root @ model.root, bread=model.bread @ of_bread.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,21 +75,65 @@ class Overlap:
     released: Array  # (2, cells): masses with their noise
     weights: Array  # (2, cells): inverse probability weights in the middle of a cell
     sd: float  # Noise of a mass
+    clip: tuple[float, float]  # Bounds of the propensity, two of the edges
 
     @classmethod
-    def of(cls, at: Influence, edges: Array, answer: Noisy) -> Overlap:
-        """Read the masses of a release."""
-        ends = edges[[0, -1]]
-        middles = np.concatenate([ends[:1], (edges[1:] + edges[:-1]) / 2.0, ends[1:]])
-        weights = np.stack([1.0 / middles, 1.0 / (1.0 - middles)])
-        if at.estimand == "ATT":
-            weights = np.stack([np.ones_like(middles), middles / (1.0 - middles)])
-        return cls(edges, middles, answer.values.reshape(2, -1), weights, float(answer.sd[0]))
+    def of(
+        cls, estimand: str, edges: Array, answer: Noisy, clip: tuple[float, float] | None
+    ) -> Overlap:
+        """Read the masses of a release; without ``clip``, choose bounds by the rarer arm."""
+        middles = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2.0, edges[-1:]])
+        masses, sd = answer.values.reshape(2, -1), float(answer.sd[0])
+        if clip is None:
+            both = masses.sum(axis=0)
+            seen = np.where(both > CLEAR_CELL * sd, both, 0.0)
+            share = float(seen @ middles) / max(float(seen.sum()), 1.0)
+            ends = min(OUTER, OUTER_SHARE * share), min(OUTER, OUTER_SHARE * (1.0 - share))
+            low, high = (edges.searchsorted(end * (1.0 - 1e-9)) for end in ends)
+            clip = float(edges[low]), 1.0 - float(edges[high])
+        bounded = np.clip(middles, *clip)
+        weights = np.stack([1.0 / bounded, 1.0 / (1.0 - bounded)])
+        if estimand == "ATT":
+            weights = np.stack([np.ones_like(bounded), bounded / (1.0 - bounded)])
+        return cls(edges, middles, masses, weights, sd, clip)
+
+    @property
+    def clipped(self) -> npt.NDArray[np.bool_]:
+        """Mask of the cells beyond the bounds of the propensity."""
+        low, high = (self.edges.searchsorted(end) for end in self.clip)
+        cell = np.arange(len(self.middles))
+        return np.asarray((cell <= low) | (cell > high))
 
     @property
     def total(self) -> float:
         """Sum of all masses, at least 1."""
-        return max(float(self.masses.sum()), 1.0)
+        return max(float(self.clear.sum()), 1.0)
+
+    @functools.cached_property
+    def clear(self) -> Array:
+        """Likely masses by arm, 0 in a cell that may be noise."""
+        return self.likely * (self.released.sum(axis=0) > CLEAR_CELL * self.sd)
+
+    @property
+    def share_clipped(self) -> float:
+        """Part of the units beyond the bounds of the propensity."""
+        return float(self.clear[:, self.clipped].sum()) / self.total
+
+    def missed(self, estimand: str) -> float:
+        """Return the norm of the part of the weights of the rarer arm beyond the bounds.
+
+        The norm of the mean of ``1 - weight``, and of that times the standardised logit.
+        """
+        e = self.middles.copy()
+        e[0], e[-1] = e[0] / 2.0, (1.0 + e[-1]) / 2.0
+        arm = int(estimand == "ATT" or self.part > 0.5)
+        both, logits = self.clear.sum(axis=0), np.log(e / (1.0 - e))
+        units = both * (e if estimand == "ATT" else 1.0)
+        lost = units - both * np.stack([e, 1.0 - e])[arm] * self.weights[arm]
+        total = max(float(units.sum()), 1.0)
+        away = logits - float(units @ logits) / total
+        sd = math.sqrt(max(float(units @ away**2) / total, 1e-12))
+        return math.hypot(float(lost.sum()), float(lost @ away) / sd) / total
 
     @functools.cached_property
     def likely(self) -> Array:
@@ -114,9 +162,15 @@ class Overlap:
     @property
     def effective(self) -> tuple[float, float]:
         """Effective sample size of each arm, ``(sum w)^2/sum w^2``."""
-        total, square = ((self.masses * self.weights**k).sum(axis=1) for k in (1, 2))
+        total, square = ((self.clear * self.weights**k).sum(axis=1) for k in (1, 2))
         treated, control = np.round(total**2 / np.maximum(square, 1e-300)).tolist()
         return treated, control
+
+    @property
+    def part(self) -> float:
+        """Part of the treated in the effective sample size of both arms, which has least noise."""
+        treated, control = self.effective
+        return min(max(treated / max(treated + control, 1.0), LEAST_OF_ARM), 1.0 - LEAST_OF_ARM)
 
 
 #: Residuals of variance one, as whole multiples of a step, and their probabilities.
@@ -158,13 +212,15 @@ class Expected:
         order = np.argsort(lengths, kind="stable")
         return cls(lengths[order], numbers[order])
 
-    def scaled(self, square: float, n: float) -> Expected:
-        """Return lengths whose mean square, without the longest, is that of a histogram."""
-        total = float(self.numbers.sum())
-        below = self.numbers * (np.cumsum(self.numbers) <= SCORE_QUANTILE * total)
-        likely = float(below @ self.lengths**2) / SCORE_QUANTILE
-        factor = math.sqrt(square * n / max(likely, 1e-300))
-        return Expected(self.lengths * factor, self.numbers)
+    def scaled(self, histogram: Lengths, *parts: float) -> Expected:
+        """Return lengths whose mean square, of these parts of all, is at least a histogram's."""
+        total, largest = np.cumsum(self.numbers), 0.0
+        for part in parts:
+            below = np.clip(part * total[-1] - total + self.numbers, 0.0, self.numbers)
+            likely = float(below @ self.lengths**2) / max(float(below.sum()), 1e-300)
+            seen, _ = mean_square(without_rounding(histogram.counts), histogram.sd, part)
+            largest = max(largest, seen / max(likely, 1e-300))
+        return Expected(self.lengths * math.sqrt(largest), self.numbers)
 
     @property
     def mean_square(self) -> float:
@@ -194,20 +250,25 @@ class Tail:
 
     @classmethod
     def of(
-        cls, lengths: Lengths, overlap: Overlap, at: Influence, means: tuple[float, float], n: int
+        cls, lengths: Lengths, overlap: Overlap, rows: EffectRows, which: int
     ) -> Tail:
-        """Return the tail of units whose mean square the histogram tells, means of both arms."""
-        models = []
-        for link in dict.fromkeys(("identity", at.link.name)):
-            residuals = [residuals_of(link, mean) for mean in means]
-            cells = list(zip(overlap.likely, overlap.weights, residuals, strict=True))
-            models.append(Expected.of(cells).scaled(lengths.square, n))
+        """Return the tail of units of the difference (0) or of the mean (1) of both arms."""
+        turn = rows.turn[which]
+        models, weights = [], overlap.weights * np.abs(turn)[:, None]
+        for link in dict.fromkeys(("identity", rows.at.link.name)):
+            residuals = [residuals_of(link, mean) for mean in rows.centres]
+            cells = list(zip(overlap.likely, weights, residuals, strict=True))
+            # noise hides the units of a rare arm, which are long in the difference
+            hidden = float(overlap.clear.sum(axis=1).min()) < SEEN_UNITS * lengths.sd
+            bulk = which == 0 and hidden and link == rows.at.link.name
+            parts = (SCORE_QUANTILE, BULK) if bulk else (SCORE_QUANTILE,)
+            models.append(Expected.of(cells).scaled(lengths, *parts))
         return cls(lengths, tuple(models))
 
     @property
     def mean_square(self) -> float:
-        """Mean squared length that the overlap lets expect."""
-        return self.models[0].mean_square
+        """Mean squared length, by the histogram or by the overlap."""
+        return max(self.lengths.square, *(model.mean_square for model in self.models))
 
     def moved(self, clip: float) -> float:
         """Return a bound on the change of the sum by clipping at C.
@@ -224,7 +285,7 @@ class Tail:
 
     def clip(self, mu: float, n: int) -> float:
         """Return the clip of least expected half width (as ``scoring.clip.chosen_clip``)."""
-        unit = math.sqrt(self.lengths.square)
+        unit = math.sqrt(self.mean_square)
         grid = first_clip(1, mu, n, unit**2) * 2.0 ** (np.array(CLIP_STEPS) / 4.0)
         noise = 2.0 * grid / (mu * n) / unit
         moved = np.array([self.moved(float(c)) for c in grid]) / (n * unit)
@@ -285,7 +346,7 @@ def lengths_of_slopes(
     both = at.estimand == "ATE"
     factors = np.abs(overlap.weights - both)
     for model, arm, of_e in at.blocks:
-        error = float(np.trace(model.root @ columns.products(model, model) @ model.root))
+        error = float(np.trace(model.root.T @ columns.products(model, model) @ model.root))
         if of_e:
             squares[arm] += error * (factors[arm] * residual) ** 2
         else:
@@ -316,17 +377,22 @@ def crossed_noise(at: Influence, columns: Columns, overlap: Overlap) -> float:
     is left: ``tr(V_e M V_m M')`` of each arm (``theory.md``, 4). M has the mean of ``1 - e``, or
     of ``e``, over units within the bounds.
     """
-    e, total = at.propensity, 0.0
-    inside = overlap.masses.sum(axis=0)[1:-1]
-    middles = overlap.middles[1:-1]
-    units = overlap.total if at.estimand == "ATE" else max(float(overlap.masses[0].sum()), 1.0)
+    e, errors = at.propensity, np.zeros(())
+    inside, middles = overlap.clear.sum(axis=0) * ~overlap.clipped, overlap.middles
+    units = overlap.total if at.estimand == "ATE" else max(float(overlap.clear[0].sum()), 1.0)
     parts = float(inside @ (1.0 - middles)) / units, float(inside @ middles) / units
-    for model, part in zip(at.outcomes, parts, strict=True):
-        if model is not None:
+    for arm, (model, part) in enumerate(zip(at.outcomes, parts, strict=True)):
+        if arm or at.estimand == "ATE":
             M = columns.products(e, model) * part
-            error = e.root @ M @ model.root * _slope(at, model, columns)
-            total += float(np.sum(error * error))
-    return total
+            error = e.root.T @ M @ model.root @ model.into * _slope(at, model, columns)
+            errors = errors + error
+    return float(np.sum(errors * errors))
+
+
+def error_of_logits(at: Influence, columns: Columns) -> float:
+    """Return the mean variance by noise of the logits of the propensity."""
+    root = at.propensity.root
+    return float(np.trace(root.T @ columns.products(at.propensity, at.propensity) @ root))
 
 
 def denominator(at: Influence, blocks: Array, noise: Noisy, n: int) -> tuple[float, float]:
@@ -338,20 +404,16 @@ def denominator(at: Influence, blocks: Array, noise: Noisy, n: int) -> tuple[flo
 
 
 def centres_of(
-    at: Influence, models: tuple[Fitted, Fitted], balance: BalanceRows, blocks: Array,
-    ends: tuple[float, float],
-) -> tuple[float, float]:  # fmt: skip
-    """Return the centres of both influence functions: predictions at the mean row.
-
-    ``models`` are those of both arms, also for the ATT, which needs one of them.
-    """
+    at: Influence, balance: BalanceRows, blocks: Array, ends: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the centres of both influence functions: predictions at the mean row."""
     over = blocks[:2].sum(axis=0) if at.estimand == "ATE" else blocks[0]
     means = np.clip(over[1:] / max(over[0], 1.0), -1.0, 1.0)
     row = np.zeros(max(*balance.places, at.treated) + 1)
     row[list(balance.places)] = balance.centre + balance.half * means
     row[0] = 1.0  # the constant
     out = []
-    for model in models:
+    for model in at.outcomes:
         mean = float(at.link.inverse(_predictor(at, model, row))[0])
         out.append(min(max(mean, ends[0]), ends[1]))
     return out[0], out[1]

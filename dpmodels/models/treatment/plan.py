@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Names of the parts of a call and their shares of mu^2 (``theory.md``, 3).
 PROPENSITY, OUTCOME = "propensity", "outcome"
+#: Step that pays for the steps of either fit.
+FIT = "fit"
 #: Noise of the effect, in residual sds, above which a call is advised to ask for less.
 _NOISE_OF_EFFECT = 0.2
 LENGTHS = ("lengths of differences", "lengths of sums")
@@ -92,11 +94,12 @@ class EffectPlan:
     divided: Divided  # Part for ranges, and mu
     shares: dict[str, float]  # Share of mu^2 of each part
     estimand: str
-    clip: tuple[float, float]
+    clip: tuple[float, float] | None
     family: str
     treated: int  # Index of the treatment among the columns of the joint design
     propensity: Nuisance
     outcome: Nuisance  # Covariates times the treatment: a model in each arm
+    shared: Nuisance  # Covariates and the treatment: for arms with few units
     # The same of the half of a row (0 or 1, ``folds=``) for cross-fitting, or None without halves
     fold: int | None = None
 
@@ -203,7 +206,7 @@ def _check(request: Request, design: Design) -> None:
         raise RequestError("dp_ate spends its budget on an effect with its error: leave inference=")
     if design.offset is not None:
         raise RequestError("dp_ate cannot use offset(): add the column to the formula")
-    low, high = _bounds_of(request["clip"])
+    low, high = bounds_of(request["clip"]) or (0.1, 0.9)
     if not 0.0 < low < 0.5 < high < 1.0:
         raise RequestError(
             f"clip={shown(request['clip'])} bounds the propensity: two numbers on both sides of "
@@ -211,8 +214,10 @@ def _check(request: Request, design: Design) -> None:
         )
 
 
-def _bounds_of(clip: Any) -> tuple[float, float]:
+def bounds_of(clip: Any) -> tuple[float, float] | None:
     """Return the bounds of the propensity; one number c is (c, 1 - c)."""
+    if clip is None:
+        return None
     if isinstance(clip, (int, float)) and not isinstance(clip, bool):
         return float(clip), 1.0 - float(clip)
     try:
@@ -240,6 +245,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     divided = gaussian_part(request, design.unknown)
     shares = {name: (1.0 - divided.share) * share for name, share in shares_for(request).items()}
     treatment, (response, _, covariates) = request["treatment"], request["outcome"].partition("~")
+    covariates = covariates.strip()
+    shared = treatment if covariates == "1" else f"{treatment} + {covariates}"
     estimand, family = request["estimand"], family_for(request, design)
     treated = _column_index("treatment", treatment, request, family, design)
     fold, halves = None, []
@@ -248,7 +255,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         fold = _column_index("folds", halves[0], request, family, design)
     texts = (
         f"{treatment} ~ {_crossed(halves, request['propensity'])}",
-        f"{response.strip()} ~ {_crossed([treatment, *halves], covariates.strip())}",
+        f"{response.strip()} ~ {_crossed([treatment, *halves], covariates)}",
+        f"{response.strip()} ~ {_crossed(halves, shared)}",
     )
     parts = [
         _sub_plan(
@@ -256,22 +264,18 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
             divided.mu * math.sqrt(shares[label]), n,
         )
         for label, text, kind in zip(
-            (PROPENSITY, OUTCOME), texts, ("binomial", family), strict=True
+            (PROPENSITY, OUTCOME, OUTCOME), texts, ("binomial", family, family), strict=True
         )
     ]  # fmt: skip
     detail = EffectPlan(
-        divided, shares, estimand, _bounds_of(request["clip"]), family,
-        treated, parts[0], parts[1], fold,
+        divided, shares, estimand, bounds_of(request["clip"]), family, treated, parts[0], parts[1],
+        parts[2], fold,
     )  # fmt: skip
     _check_columns(detail, design)
     steps = [*divided.steps]
-    for fit in detail.nuisances:
-        steps += [
-            replace(s.within(shares[fit.label]), name=f"{fit.label}: {s.name}")
-            for s in fit.sub_plan.steps
-        ]
-    after = [name for name in shares if name not in (PROPENSITY, OUTCOME)]
-    steps += [Step(k, divided.mechanism(shares[k]), share=shares[k]) for k in after]
+    for k, share in shares.items():
+        name = f"{k}: {FIT}" if k in (PROPENSITY, OUTCOME) else k
+        steps.append(Step(name, divided.mechanism(share), share=share))
     printed = {
         name: math.fsum(shares[part] for part in parts) for name, parts in SPLIT_NAMES.items()
     }

@@ -20,7 +20,7 @@ from dpmodels.arrays import Array
 from dpmodels.core.own import own_sum, units_of
 from dpmodels.core.units import OCTAVES, octaves
 from dpmodels.families import LINKS
-from dpmodels.models.treatment.facts import Fitted, Influence
+from dpmodels.models.treatment.facts import Assignment, Fitted, Influence
 from dpmodels.models.weights import row_mass
 from dpmodels.sources.rows import BlockOfPeople
 from dpmodels.sums.products import (
@@ -56,32 +56,37 @@ def mean_of(at: Influence, model: Fitted, block: Array) -> tuple[Array, Array]:
     return at.link.inverse(inside), at.link.slope(inside) * (inside == eta)
 
 
+def assignment_of(at: Assignment, block: Array) -> tuple[Array, Array, Array]:
+    """Return treatments, propensities and weights of rows, 0 for one that is not complete."""
+    t, u = block[at.treated], row_mass(block, at.weights, at.top)
+    raw = LINKS["logit"].inverse(np.clip(predictors(at.propensity, block), -30.0, 30.0))
+    finite = np.isfinite(block).all(axis=0) & np.isfinite(raw)
+    complete = finite & ((t == 0.0) | (t == 1.0)) & (u > 0.0)
+    return t, raw, np.where(complete, u, 0.0)
+
+
 def influence_of(at: Influence, block: Array) -> Looked:
     """Return the influence functions of rows; a row that is not complete counts 0."""
-    t, y, (low, high) = block[at.treated], block[-1], at.clip
-    raw = LINKS["logit"].inverse(np.clip(predictors(at.propensity, block), -30.0, 30.0))
+    (t, raw, u), y, (low, high) = assignment_of(at, block), block[-1], at.clip
     e = np.clip(raw, low, high)
     odds, slope = e / (1.0 - e), (raw > low) & (raw < high)
-    m0, s0 = mean_of(at, at.outcomes[1], block)  # type: ignore[arg-type]
-    r0 = y - m0
-    if at.outcomes[0] is None:
-        weight = np.stack([t, (1.0 - t) * odds])
-        d, m1, s1, r1 = t, y, np.zeros_like(y), np.zeros_like(y)
+    (m1, s1), (m0, s0) = (mean_of(at, model, block) for model in at.outcomes)
+    r1, r0 = y - m1, y - m0
+    if at.estimand == "ATT":
+        weight, d, none = np.stack([t, (1.0 - t) * odds]), t, np.zeros_like(y)
         phi = np.stack([t * y, t * m0 + weight[1] * r0])
-        of_e = np.stack([np.zeros_like(y), weight[1] * r0 * slope])
-        of_m = np.stack([s1, (t - weight[1]) * s0])
+        of_e = np.stack([none, weight[1] * r0 * slope])
+        of_m = np.stack([none, (t - weight[1]) * s0])
     else:
-        m1, s1 = mean_of(at, at.outcomes[0], block)
-        r1, d = y - m1, np.ones_like(y)
-        weight = np.stack([t / e, (1.0 - t) / (1.0 - e)])
+        weight, d = np.stack([t / e, (1.0 - t) / (1.0 - e)]), np.ones_like(y)
         phi = np.stack([m1 + weight[0] * r1, m0 + weight[1] * r0])
         of_e = np.stack([-weight[0] * r1 * (1.0 - e), weight[1] * r0 * e]) * slope
         of_m = np.stack([(1.0 - weight[0]) * s1, (1.0 - weight[1]) * s0])
-    u = row_mass(block, at.weights, at.top)
-    complete = np.isfinite(phi.sum(axis=0) + raw) & ((t == 0.0) | (t == 1.0)) & (u > 0.0)
-    u = np.where(complete, u, 0.0)
+    complete = np.isfinite(phi.sum(axis=0)) & (u > 0.0)
     residuals = np.stack([t - raw, t * r1, (1.0 - t) * r0])
-    return Looked(complete, u, t, d, raw, weight, phi, of_e, of_m, residuals)
+    return Looked(
+        complete, np.where(complete, u, 0.0), t, d, raw, weight, phi, of_e, of_m, residuals
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +108,9 @@ class Looked:
         """Return cells of rows times their weight, 0 where the row is not complete."""
         return np.where(self.complete, cells, 0.0) * self.u
 
-    def pairs(self, phi: Array) -> Array:
-        """Return (difference, sum) of the arms' values, times the weights of rows."""
-        return self.weighed(np.stack([phi[0] - phi[1], phi[0] + phi[1]]))
+    def pairs(self, turn: Array, phi: Array) -> Array:
+        """Return (difference, mean) of the arms' values, times the weights of rows."""
+        return self.weighed(np.asarray(mapped(turn, phi)))
 
 
 def of_units(cells: Array, complete: npt.NDArray[np.bool_], block: BlockOfPeople) -> Array:
@@ -139,7 +144,7 @@ def sums_over(
 class OverlapRows:
     """The cell of the propensity of a row, in its arm."""
 
-    at: Influence
+    at: Assignment
     edges: Array  # Inner edges of the cells
 
     @property
@@ -149,11 +154,11 @@ class OverlapRows:
 
     def of(self, block: BlockOfPeople) -> npt.NDArray[np.int64]:
         """Return the sums of the masses of units in the cells of both arms."""
-        looked = influence_of(self.at, block.rows)
-        many = np.maximum(own_sum(looked.complete.astype(float), block.counts), 1.0)
-        mass = end_of_numbers(looked.u / np.repeat(many, block.counts), low=0.0)
-        cell = np.searchsorted(self.edges, np.where(looked.complete, looked.raw, 0.5), side="right")
-        cell = cell + self.cells * (looked.t == 0.0)
+        t, raw, u = assignment_of(self.at, block.rows)
+        many = np.maximum(own_sum((u > 0.0).astype(float), block.counts), 1.0)
+        mass = end_of_numbers(u / np.repeat(many, block.counts), low=0.0)
+        cell = np.searchsorted(self.edges, np.where(u > 0.0, raw, 0.5), side="right")
+        cell = cell + self.cells * (t == 0.0)
         out = np.bincount(cell, weights=mass, minlength=2 * self.cells)
         return out.astype(np.int64)
 
@@ -201,24 +206,30 @@ def balance_sums(blocks: Iterable[Any], job: BalanceRows) -> tuple[npt.NDArray[n
 
 @dataclass(frozen=True, eq=False)
 class EffectRows:
-    """Centred influence functions (difference, sum of the arms), and their derivatives."""
+    """Centred influence functions (difference, mean of the arms), and their derivatives."""
 
     at: Influence
     centres: tuple[float, float]  # Centres of both means
     unit: float  # Response units to one unit of lengths
+    part: float  # Part of the treated in the mean of both arms
 
     @functools.cached_property
     def width(self) -> int:
         """Number of derivatives."""
         return sum(model.root.shape[1] for model, _, _ in self.at.blocks)
 
+    @property
+    def turn(self) -> Array:
+        """Difference and mean of both arms."""
+        return np.array([[1.0, -1.0], [self.part, 1.0 - self.part]])
+
     def centred(self, looked: Looked) -> Array:
-        """Return the influence functions of rows about their centres, (2, m)."""
+        """Return the influence functions of both arms about their centres, (2, m)."""
         return np.asarray((looked.phi - np.array(self.centres)[:, None] * looked.d) / self.unit)
 
     def pairs(self, looked: Looked) -> Array:
-        """Return (difference, sum) of the arms of rows about their centres, (2, m)."""
-        return looked.pairs(self.centred(looked))
+        """Return (difference, mean) of the arms of rows about their centres, (2, m)."""
+        return looked.pairs(self.turn, self.centred(looked))
 
     def derivatives(self, looked: Looked, block: Array) -> Array:
         """Return the derivatives of rows along the roots of the privacy covariances."""
@@ -237,7 +248,7 @@ class EffectRows:
 
 
 def lengths(blocks: Iterable[Any], job: EffectRows) -> tuple[npt.NDArray[np.object_], ...]:
-    """Return histograms of the lengths of difference and sum. Confidential."""
+    """Return histograms of the lengths of difference and mean. Confidential."""
 
     def counts(block: BlockOfPeople) -> list[npt.NDArray[np.int64]]:
         looked = influence_of(job.at, block.rows)
@@ -249,7 +260,7 @@ def lengths(blocks: Iterable[Any], job: EffectRows) -> tuple[npt.NDArray[np.obje
 
 @dataclass(frozen=True, eq=False)
 class EffectSums:
-    """The last pass of sums: difference, sum of the arms and derivatives, each in its ball."""
+    """The last pass of sums: difference, mean of the arms and derivatives, each in its ball."""
 
     rows: EffectRows
     clips: tuple[float, float, float]  # Radii of the three balls
@@ -275,9 +286,9 @@ class SquareRows:
     """Influence functions corrected for the nuisance fits, over their scales."""
 
     rows: EffectRows  # About the estimated means
-    # Per block of derivatives: bread times mean derivative, times the part of a unit in the mean.
+    # Each (2, k): how residuals of the propensity and of the two outcome models move both means.
     turns: tuple[Array, ...]
-    scales: tuple[float, float]  # Scales of difference and sum
+    scales: tuple[float, float]  # Scales of difference and mean
     radius: float
 
     def of(self, block: BlockOfPeople) -> Array:
@@ -285,16 +296,16 @@ class SquareRows:
         at = self.rows.at
         looked = influence_of(at, block.rows)
         phi = self.rows.centred(looked)
-        for turn, (model, arm, of_e) in zip(self.turns, at.blocks, strict=True):
-            score = looked.residuals[0 if of_e else 1 + arm]
-            moved = seen_through(model, turn[None, :], block.rows, in_fit=True)[0]
-            phi[arm] += moved * score / self.rows.unit
-        z = of_units(looked.pairs(phi) / np.array(self.scales)[:, None], looked.complete, block)
+        models = (at.propensity, *at.outcomes)
+        for model, turn, residual in zip(models, self.turns, looked.residuals, strict=True):
+            phi += seen_through(model, turn, block.rows, in_fit=True) * residual / self.rows.unit
+        pairs = looked.pairs(self.rows.turn, phi)
+        z = of_units(pairs / np.array(self.scales)[:, None], looked.complete, block)
         return end_along(z, lengths_of(z), self.radius)
 
 
 def products(blocks: Iterable[Any], job: SquareRows) -> tuple[npt.NDArray[np.object_]]:
-    """Return the sum of products of difference and sum over units. Confidential."""
+    """Return the sum of products of difference and mean over units. Confidential."""
     out = ExactSum(2, 2)
     with np.errstate(all="ignore"):
         for block in map(units_of, blocks):

@@ -311,6 +311,20 @@ def test_a_step_that_pays_gives_back_what_it_has_left():
     assert pair.eps == pytest.approx(eps_gdp(math.sqrt(kept.mu2), 1e-9), rel=1e-8)
 
 
+def test_a_step_that_was_paid_for_pays_as_well():
+    """What is left at any depth is left of the planned step, once."""
+    g = looked()
+    run, mu = stopped(g), g.steps[1].mechanism.mu
+    run.pay("fit", [Step("part", Gaussian(mu * 0.5)), Step("other", Gaussian(mu * 0.1))])
+    run.pay("part", [Step("inner", Gaussian(mu * 0.3)), Step("never", Gaussian(mu * 0.2))])
+    assert run.undrawn == ("fit",)
+    with pytest.raises(PrivacyBugError, match="has less left than that"):
+        run.pay("part", [Step("more", Gaussian(mu * 0.4))])
+    run.gaussian("inner", np.array([1]), 1.0)
+    run.gaussian("other", np.array([1]), 1.0)
+    assert run.close().parts["fit"] == pytest.approx(0.3**2 + 0.1**2)
+
+
 # -- Runs that are closed, and objects that are none
 
 

@@ -49,9 +49,9 @@ def at_maximum(frame, family="gaussian", estimand="ATE", clip=(0.1, 0.9)):
     t, y = frame.t.to_numpy(float), frame.y.to_numpy(float)
     one = np.eye(3)
     fits = [newton(X, t, "binomial"), *(newton(X[t == a], y[t == a], family) for a in (1, 0))]
-    e, m1, m0 = (Fitted((0, 2, 3), b, one, one, one) for b in fits)
+    e, m1, m0 = (Fitted((0, 2, 3), b, one, one, one, one) for b in fits)
     link = LINKS[{"gaussian": "identity", "binomial": "logit", "poisson": "log"}[family]]
-    at = Influence(estimand, 1, None, 1.0, clip, e, (m1 if estimand == "ATE" else None, m0), link, 20.0)
+    at = Influence(estimand, 1, None, 1.0, e, clip, (m1, m0), link, 20.0)
     return at, np.stack([np.ones(len(t)), t, frame.x1, frame.x2, y])
 
 
@@ -118,8 +118,7 @@ def test_derivatives_are_those_of_the_influence_functions(family, estimand):
 
     np.testing.assert_allclose(looked.of_e, moved("propensity"), atol=1e-6)
     for arm in (0, 1):
-        if at.outcomes[arm] is not None:
-            np.testing.assert_allclose(looked.of_m[arm], moved("outcome", arm)[arm], atol=1e-6)
+        np.testing.assert_allclose(looked.of_m[arm], moved("outcome", arm)[arm], atol=1e-6)
 
 
 def halved(frame, family="gaussian", estimand="ATE", seed=9):
@@ -132,9 +131,10 @@ def halved(frame, family="gaussian", estimand="ATE", seed=9):
         at, _ = at_maximum(frame[half == value], family, estimand)
         fits.append([at.propensity, *at.outcomes])
     models = [
-        None if a is None else replace(
+        replace(
             a, coef=np.concatenate([a.coef, b.coef - a.coef]), places=a.places * 2, fold=4,
             crossed=(False,) * 3 + (True,) * 3, root=np.eye(6), bread=np.eye(6), back=np.eye(6),
+            into=np.eye(6),
         )
         for a, b in zip(*fits, strict=True)
     ]  # fmt: skip
@@ -159,7 +159,7 @@ def test_each_half_is_evaluated_at_the_models_of_the_other(family, estimand):
         mine = half == value
         np.testing.assert_allclose(looked.phi[:, mine], other.phi[:, mine], atol=1e-8)
     # derivatives along the coefficients, with the columns of the other half
-    step, effect = 1e-6, EffectRows(at, (0.0, 0.0), 1.0)
+    step, effect = 1e-6, EffectRows(at, (0.0, 0.0), 1.0, 0.5)
     slopes = effect.derivatives(looked, block)[:6]
     first = at.blocks[0][0]
     for j in range(6):
@@ -219,7 +219,7 @@ def test_a_person_adds_the_mean_over_complete_rows():
     block = block.copy()
     block[-1, 4] = np.nan
     people = BlockOfPeople(block, np.array([0, 3]), np.array([3, 3]))
-    rows = EffectRows(at, (0.0, 0.0), 1.0)
+    rows = EffectRows(at, (0.0, 0.0), 1.0, 0.5)
     looked = influence_of(at, block)
     found = of_units(rows.pairs(looked), looked.complete, people)
     alone = rows.pairs(looked)
@@ -252,7 +252,8 @@ def test_without_noise_the_effect_is_near_aipw(family, estimand, eps, seed):
     with noise_source(ZeroNoise()):
         fit = call(frame, schema=kinds, bounds=bounds, estimand=estimand, eps=eps)
     assert fit.params[estimand] == pytest.approx(closed_form(frame, family, estimand), abs=within)
-    assert fit.stats["share_treated"] == pytest.approx(frame.t.mean(), abs=1e-4)
+    # by the middle of each cell of the propensity
+    assert fit.stats["share_treated"] == pytest.approx(frame.t.mean(), abs=1e-3)
 
 
 def test_without_noise_balance_and_overlap_are_those_of_the_rows():

@@ -25,11 +25,11 @@ def influence(estimand, link, weights):
 
     def fitted():
         root = rng.normal(size=(3, 3))
-        return Fitted((0, 2, 3), 4 * rng.normal(size=3), root @ root.T, np.eye(3), np.eye(3))
+        return Fitted((0, 2, 3), 4 * rng.normal(size=3), root @ root.T, *[np.eye(3)] * 3)
 
-    arms = (fitted() if estimand == "ATE" else None, fitted())
+    place = 4 if weights else None
     return Influence(
-        estimand, 1, 4 if weights else None, 2.0, (0.1, 0.9), fitted(), arms, LINKS[link], 6.0
+        estimand, 1, place, 2.0, fitted(), (0.1, 0.9), (fitted(), fitted()), LINKS[link], 6.0
     )
 
 
@@ -52,9 +52,9 @@ def hostile(rng, m, weights):
 def test_contributions_are_in_their_sets(estimand, link, weights):
     rng = np.random.default_rng(5)
     at = influence(estimand, link, weights)
-    effect = EffectRows(at, (0.5, -0.5), 2.0)
+    effect = EffectRows(at, (0.5, -0.5), 2.0, 0.3)
     sums = EffectSums(effect, (1.5, 0.7, 0.2))
-    turns = tuple(rng.normal(size=3) for _ in at.blocks)
+    turns = tuple(rng.normal(size=(2, 3)) for _ in range(3))
     squares = SquareRows(effect, turns, (0.3, 0.4), 4.0)
     places = (2, 3, 4 + weights)
     balance = BalanceRows(at, places, np.zeros(3), np.array([1.0, 1.0, 3.0]), (3.0, 2.0), 2.0)
@@ -81,7 +81,7 @@ def test_contributions_are_in_their_sets(estimand, link, weights):
 def test_a_unit_is_a_function_of_its_own_rows(estimand):
     rng = np.random.default_rng(6)
     at = influence(estimand, "logit", True)
-    sums = EffectSums(EffectRows(at, (0.5, -0.5), 2.0), (1.5, 0.7, 0.2))
+    sums = EffectSums(EffectRows(at, (0.5, -0.5), 2.0, 0.3), (1.5, 0.7, 0.2))
     with np.errstate(all="ignore"):
         block = hostile(rng, 30, True)
         whole = sums.of(units_of(block))
