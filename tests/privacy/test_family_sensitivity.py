@@ -247,6 +247,7 @@ def test_lengths_beyond_the_clip_end_at_it(name, monkeypatch):
     plan, where = pass_of(rules, len(rules.passes) - 1, "replace"), centre(model)
     plan = dataclasses.replace(plan, policy=dataclasses.replace(plan.policy, two_clips="none"))
     X = rows_of(model, np.random.default_rng(1), P, 90, plan, where)
-    monkeypatch.setattr(sums, "clipped", lambda r, c: 1.3 * r)
+    beyond = lambda self, psi, norm, long: (1.3 * np.sign(psi) * norm,)  # noqa: E731
+    monkeypatch.setattr(sums.Parallel, "blocks", beyond)
     joint, _, _ = images(plan, where, X)
     assert moved(joint, "replace") <= plan.mu_joint
