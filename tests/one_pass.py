@@ -27,15 +27,14 @@ def expanded(formula, block):
     """Return what a formula gives for the rows of units, as arrays.
 
     ``score`` (r, m); ``information`` (r, l), the rows v of a unit one after the other; ``counts``,
-    how many of these a unit has; ``whole``, by unit.
+    how many of these a unit has.
     """
     own = OwnRows(block.counts)
     with np.errstate(all="ignore"):
         found = formula(Rows(block.rows), own)
         v, counts = rows_of(found, own)
-        whole = None if found.whole is None else found.whole.numbers[0][block.starts]
     return SimpleNamespace(
-        score=found.score.numbers, information=v, counts=counts, whole=whole, scores=block.counts
+        score=found.score.numbers, information=v, counts=counts, scores=block.counts
     )
 
 

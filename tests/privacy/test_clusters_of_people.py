@@ -16,6 +16,7 @@ import dpmodels as dp
 from dpmodels.audit.queries import recorded, sensitivity_ratio
 from dpmodels.audit.replay import replay_stage, rows_for
 from dpmodels.core.clusters import parts_of, within
+from dpmodels.core.units import GRAIN
 from dpmodels.errors import DPModelsWarning, RequestError
 from dpmodels.proof import prove
 from dpmodels.proof.prove import cluster_move, sensitivity
@@ -24,7 +25,6 @@ from dpmodels.proof.statistics import ClusterGram, ClusterTotals
 from dpmodels.scoring import cluster_plan as cluster_rules
 from dpmodels.scoring import clusters
 from dpmodels.scoring import clusters as cluster_people
-from dpmodels.scoring.rules import GRAIN
 
 N = 30
 SCHEMA = dp.Schema(
