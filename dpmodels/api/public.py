@@ -32,8 +32,9 @@ ROUNDS = 3
 #: Least number of public units beyond the coefficients.
 UNITS_BEYOND = 8
 #: Smallest information after the last public step, over that before it: without events it falls.
+#: The same of models of a residual, whose scale falls if all responses are one number.
 #: Smallest squared scale of a residual, in half ranges.
-SETTLED, LEAST_SCALE = 0.78, 1e-6
+SETTLED, LEAST_OF_RESIDUAL, LEAST_SCALE = 0.78, 0.1, 1e-6
 
 
 class Exact:
@@ -114,7 +115,7 @@ def check_settled(fits: Any, estimate: Estimate, design: Design) -> None:
     ends = estimate.arrays.get(OPEN_ENDS, np.zeros(design.p))
     bad = any(end and c.kind == "numeric" for c, end in zip(design.columns, ends, strict=False))
     for fit in fits:
-        falls = not getattr(fit.score, "of_residual", False) and np.mean(fit.last.axes[0]) < SETTLED
-        bad |= bool(falls) or fit.state.phi < LEAST_SCALE
+        least = LEAST_OF_RESIDUAL if getattr(fit.score, "of_residual", False) else SETTLED
+        bad |= bool(np.mean(fit.last.axes[0]) < least) or fit.state.phi < LEAST_SCALE
     if bad or not np.isfinite(estimate.params).all():
         raise ArithmeticError

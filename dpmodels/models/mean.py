@@ -59,7 +59,7 @@ from dpmodels.registry import (
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.models import floored, roots
-from dpmodels.scoring.rules import CLEAR_OF_NOISE, WEIGHT_STEP
+from dpmodels.scoring.rules import WEIGHT_STEP
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -68,6 +68,8 @@ if TYPE_CHECKING:
 
 
 VARIANCE_SHARE = 0.2
+#: Noise sds from which on a released count has means: of no rows one in 30 000 has.
+SEEN_COUNT = 4.0
 _SD_OF_SUM = "noise sd of a sum in half-ranges"
 
 
@@ -126,7 +128,7 @@ def _estimated(
     names, windows, person = release.design.names, release.detail, plan.request.unit
     centre, half, d = windows.centre, windows.half, len(names)
     count = min(float(plan.public_n), float(release.values["count"][0]))
-    if count < CLEAR_OF_NOISE * sd_count:
+    if count < SEEN_COUNT * sd_count:
         units = "rows" if person is None else "people"
         few = messages.NO_USABLE(units=units, count=max(count, 0.0), sd=sd_count)
         return Estimate.silent(names, few)

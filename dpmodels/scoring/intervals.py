@@ -134,7 +134,9 @@ def infer(
     noisy_H += np.outer(missing, missing)
     added, allowed = (0.0, {}) if step.taken is None else step.taken.over(n)
     of_noise = phi * (sd**2 * of_score @ of_score.T + added)
-    privacy = inverse @ (of_noise + noisy_H) @ inverse
+    # rows between the last two fits, whose scores jump: 1/sqrt(tau (1 - tau)) is at most 2 jumps
+    crossed = 2.0 * score.jump * math.sqrt(phi * size) / n
+    privacy = inverse @ (of_noise + noisy_H + crossed * np.eye(r)) @ inverse
     # the noise of the information is the cause: its part is reported as privacy error
     mean_information = max(float(np.trace(released.information)) / (r * n), 1e-300)
     noise = plan.noise.information / n * math.sqrt(2.0 * r) / mean_information

@@ -211,7 +211,12 @@ MUTANTS = {
         lambda t, most=1.0, steps=STEPS, low=-1.0: np.trunc(1.3 * np.clip(t, low * most, most) * steps / most),
         True,
     ),
-    "scores of the dense pass not clipped": (parallel, "clipped", lambda norm, clip: norm, False),
+    "scores of the dense pass not clipped": (
+        parallel.Parallel, "blocks",
+        lambda self, psi, norm, long: (
+            np.sign(psi) * norm, *np.zeros((self.plan.blocks - 1, len(norm)))
+        ), False,
+    ),
     "vectors too long": (
         parallel, "directions", lambda u: (1.2 * bycell.directions(u)[0], bycell.directions(u)[1]), True,
     ),

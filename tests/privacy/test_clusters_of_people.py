@@ -15,7 +15,8 @@ import pytest
 import dpmodels as dp
 from dpmodels.audit.queries import recorded, sensitivity_ratio
 from dpmodels.audit.replay import replay_stage, rows_for
-from dpmodels.core.clusters import parts_of, within
+from dpmodels.core import clusters as core_clusters
+from dpmodels.core.clusters import ClusterSums, parts_of, within
 from dpmodels.core.units import GRAIN
 from dpmodels.errors import DPModelsWarning, RequestError
 from dpmodels.proof import prove
@@ -23,8 +24,6 @@ from dpmodels.proof.prove import cluster_move, sensitivity
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import ClusterGram, ClusterTotals
 from dpmodels.scoring import cluster_plan as cluster_rules
-from dpmodels.scoring import clusters
-from dpmodels.scoring import clusters as cluster_people
 
 N = 30
 SCHEMA = dp.Schema(
@@ -217,7 +216,7 @@ def two_clusters(B, C, shares):
     before = np.r_[np.full(k, top) - step, np.full(k, top) - step]
     after = np.full(2 * k, top)
     found = [
-        clusters.ClusterSums(labels, x.astype(np.int64)[None, None], none).products(0, own)
+        ClusterSums(labels, x.astype(np.int64)[None, None], none).products(0, own)
         for x in (before, after)
     ]
     a, b = (float(x.values[0, 0]) * x.step * B * B for x in found)
@@ -240,12 +239,12 @@ def test_parts_that_are_clipped_one_by_one_are_seen(monkeypatch):
     assert two_clusters(5.0, 1.0, [1.0, 1.0]) > 1.7 * 20.0
     parts, many = np.full((1, 6), 5.0 / GRAIN), np.array([6])
     assert longest(within(parts, many, 1.0, 1e-5), many, 1.0, 1e-5) <= 1.0
-    right = cluster_people.within
+    right = core_clusters.within
 
     def one_by_one(parts, many, clip, slack):
         return right(parts, np.ones(parts.shape[1], dtype=int), clip, slack)
 
-    monkeypatch.setattr(cluster_people, "within", one_by_one)
+    monkeypatch.setattr(core_clusters, "within", one_by_one)
     worst = moved("one coefficient")
     assert max(worst.values()) > 1.0 + 1e-3, worst
 

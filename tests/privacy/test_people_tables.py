@@ -199,7 +199,7 @@ def test_mutant_a_person_that_lays_all_its_rows_is_caught(monkeypatch):
     def all_rows(person, place, mass, counts, cells):
         return place, mass
 
-    for module in ("core.tables", "models.table.quantiles"):
+    for module in ("core.tables", "core.grids"):
         monkeypatch.setattr(f"dpmodels.{module}.shares", all_rows)
     for name in ("table", "em", "tree"):
         verb, formula, options = CASES[name]

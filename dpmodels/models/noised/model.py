@@ -198,7 +198,7 @@ class _Matcher:
         chunk = {v: coerce(self.rel.public[v], self.design.kinds[v]) for v in node.variables}
         block = Block(chunk, self.rel.n, self.design.program.rules)
         with np.errstate(all="ignore"):
-            return np.asarray(np.broadcast_to(node.evaluate(block), (self.rel.n,)), dtype=float)
+            return block.values(node)
 
     def refuse(self, text: str) -> FormulaError:
         """Return the refusal of a term, with the release to ask for instead."""
