@@ -2,9 +2,10 @@
 
 A case is a function of one integer: its verb, then columns of any size and place, coding, types,
 weights, design, relation, unit, subset and source. The plan is that of a real budget; noise is
-off. Every number that is printed with an error lies within 1.5 of it from the non-private answer,
-whose formulas are here; in the median of a verb within a part of a sampling error. Deterministic: no
-false alarms, but for `noised_tables`, which says its own. A new option is one more line here.
+off. Every number that is printed with an error has the non-private answer within 1.96 of it, its
+interval (all but one case within 1.5). The formulas of these answers are here. The median of a verb
+is within a part of a sampling error. Deterministic: no false alarms, but for `noised_tables`, which
+says its own. A new option is one more line here.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from dpmodels.errors import DPModelsWarning
 
 #: At most this part of the numbers may have no error (designs), and so no test.
 MARKED = 0.05
+#: Errors within which the exact number lies.
+INTERVAL = 1.96
 #: Largest median distance of a kind, in sampling errors.
 MEDIAN = 0.5
 
@@ -1050,7 +1053,7 @@ def noised_tables(d):
         fit = dp.dp_ols(f"y ~ {lines.right}", rel)
     b = least_squares(lines.X, unit)
     b[0] += centre
-    return [n._replace(error=n.error * 5 / 1.5, sampling=np.nan) for n in series(fit, lines.names, size * (lines.back @ b))]
+    return [n._replace(error=n.error * 5 / INTERVAL, sampling=np.nan) for n in series(fit, lines.names, size * (lines.back @ b))]
 
 
 @kind
@@ -1151,12 +1154,12 @@ def numbers_of(number: int) -> tuple[str, list[Number]]:
 
 
 def beyond(number: int) -> tuple[str, list[str], list[Number]]:
-    """Return the kind, what lies beyond 1.5 errors, and all numbers of a case."""
+    """Return the kind, what lies beyond 1.96 errors, and all numbers of a case."""
     name, found = numbers_of(number)
     wrong = [
         f"{number} {name}: {n.name} {n.printed:.6g} +- {n.error:.2g} for {n.exact:.6g}"
         for n in found
-        if np.isfinite(n.error) and not abs(n.printed - n.exact) <= 1.5 * n.error
+        if np.isfinite(n.error) and not abs(n.printed - n.exact) <= INTERVAL * n.error
     ]
     return name, wrong, found
 
