@@ -16,12 +16,10 @@ HEAD = """# Private Fisher scoring: constants
 Made of the comments in `scoring/rules.py` by `.ci/constants.py`; a test compares the two.
 Every number is public, or enters a public function of (mu, n, p). How each is used: `method.md`.
 
-**Symbols** (`method.md`, 3). The clip of scores is C. The radii for the information H, the meat J
-and the ordinary information are R_H, R_J and R_L. The number of columns is p (r in working
-coordinates). The strengths of single sums are mu_s, mu_H and mu_J. Of the information of a
-coefficient, l_j is the part in rows of large leverage. A "part" is a number between 0 and 1, and
-a "share" is a share of mu^2. Standard deviations are "sds". Units are persons, in fits with
-`unit=`.
+**Symbols** (`method.md`, 3). The clip of scores is C. The radii for the information H and
+the meat J are R_H and R_J. The number of columns is p (r in working coordinates). The strengths of
+single sums are mu_s, mu_H and mu_J. A "part" is a number between 0 and 1, and a "share" is a share
+of mu^2. Standard deviations are "sds". Units are persons, in fits with `unit=`.
 
 **Evidence.** *log k*: entry k of `benchmarks/results/scoring_rules.md`. *ablation k*: entry k of
 `benchmarks/results/ablation.md`, what a fit without the rule costs.
