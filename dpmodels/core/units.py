@@ -136,7 +136,7 @@ class ScoresInBall(OfUnits):
         """Add the scores of units, none longer than the radius in exact integers."""
         scores, size, _ = summed_scores(result.score.numbers, person.counts)
         clip = self.unit / GRAIN
-        sums.add(integers_of(end_along(scores, size, clip, np.minimum(size, clip)).sum(axis=1)))
+        sums.add(integers_of(end_along(scores, size, clip, size).sum(axis=1)))
 
 
 class PairAverages(OfUnits):
@@ -222,7 +222,7 @@ class UnitPass(Parallel):
     def scores_in_ball(self, scores: Array, size: Array) -> npt.NDArray[np.int64]:
         """Return the sum of scores, none longer than C in exact integers."""
         clip = self.plan.clip / GRAIN
-        return integers_of(end_along(scores, size, clip, np.minimum(size, clip)).sum(axis=1))
+        return integers_of(end_along(scores, size, clip, size).sum(axis=1))
 
 
 def _filled(rows: Array, r: int) -> Array:
