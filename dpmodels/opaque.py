@@ -159,7 +159,7 @@ def complete(x: Rows) -> Rows:
 
 
 def only_where(x: Rows, present: Rows, other: float = 0.0) -> Rows:
-    """Return another number in the rows that are not ``there``, whatever they hold."""
+    """Return another number in the rows that are not ``present``, whatever they hold."""
     mask = present.numbers
     return x if mask.all() else Rows(np.where(mask, x.numbers, other))
 
@@ -216,6 +216,7 @@ def used_up(x: Rows, before: Rows, most: float) -> Rows:
     over = spent[long] + np.cumsum(steps[:, long], axis=0) > most
     last[0, long] = np.argmax(over, axis=0)
     return Rows(last)
+
 
 def of_code(table: Any, code: Rows) -> Rows:
     """Return the entries of a public table at each row's code, the last one below 0."""

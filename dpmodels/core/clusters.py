@@ -21,7 +21,7 @@ from dpmodels.core.own import OwnRows
 from dpmodels.core.parallel import Parallel
 from dpmodels.core.rows import Rows
 from dpmodels.core.sets import Formula
-from dpmodels.core.units import GRAIN
+from dpmodels.core.units import GRAIN, MOST_GRAINS
 from dpmodels.proof.sets import STEPS, Ball
 from dpmodels.proof.statistics import ClusterGram, Clusters, ClusterTotals
 from dpmodels.sources.rows import BlockOfPeople
@@ -50,8 +50,6 @@ Places = tuple[int | None, int | None]
 _WAITING = 1 << 18
 #: Number of integer columns, each of at most 2^20, whose products sum to at most 2^53.
 _EXACT_COLUMNS = 1 << 13
-#: If a score is longer than this number of grains, its person is dropped.
-_MOST_GRAINS = 1e140
 #: Factor that covers the rounding of summed lengths, of a quotient and of a product.
 _ROUNDED_DOWN = 1.0 - 2.0**-30
 
@@ -332,7 +330,7 @@ def within(parts: Array, many: Index, clip: float, slack: float) -> Array:
     length = np.add.reduceat(size, starts)
     room = np.maximum(clip - many * slack, 0.0) * _ROUNDED_DOWN
     factor = np.minimum(np.divide(room, length, out=np.ones_like(length), where=length > 0.0), 1.0)
-    factor = np.where(np.isfinite(length) & (length < _MOST_GRAINS * GRAIN), factor, 0.0)
+    factor = np.where(np.isfinite(length) & (length < MOST_GRAINS * GRAIN), factor, 0.0)
     share = np.repeat(factor * (GRAIN * STEPS / clip * SHRINK), many)
     coordinates = np.where(np.isfinite(parts), parts, 0.0) * share
     return np.asarray(towards_zero(coordinates))

@@ -47,7 +47,7 @@ Mask = npt.NDArray[np.bool_]
 #: integers.
 GRAIN = 2.0**-34
 #: Squared lengths from which on a person's score is left out, in grains.
-_MOST_GRAINS = 1e140
+MOST_GRAINS = 1e140
 #: Number of bins of squares, one per octave (half an octave of the length).
 OCTAVES = 96
 #: Bin i of octaves holds [2^(i - OCTAVE_ZERO), twice that).
@@ -82,11 +82,17 @@ def summed_scores(score: Array, counts: Index) -> tuple[Array, Array, Array]:
     rows = np.rint(score * (1.0 / GRAIN))
     scores = own_sum(rows, counts)
     size = np.sqrt(squares(scores))
-    gone = ~(size < _MOST_GRAINS)
+    gone = ~(size < MOST_GRAINS)
     if gone.any():
         scores = np.where(gone, 0.0, scores)
         size = np.where(gone, 0.0, size)
     return scores, size, np.sqrt(squares(rows))
+
+
+def scores_in_ball(scores: Array, size: Array, radius: float) -> npt.NDArray[np.int64]:
+    """Return the sum of scores (in grains), none longer than a radius in exact integers."""
+    clip = radius / GRAIN
+    return integers_of(end_along(scores, size, clip, size).sum(axis=1))
 
 
 def octaves(square: Array) -> npt.NDArray[np.int64]:
@@ -135,8 +141,7 @@ class ScoresInBall(OfUnits):
     def add(self, sums: Any, chosen: Any, person: OwnRows, result: Scores) -> None:
         """Add the scores of units, none longer than the radius in exact integers."""
         scores, size, _ = summed_scores(result.score.numbers, person.counts)
-        clip = self.unit / GRAIN
-        sums.add(integers_of(end_along(scores, size, clip, size).sum(axis=1)))
+        sums.add(scores_in_ball(scores, size, self.unit))
 
 
 class PairAverages(OfUnits):
@@ -203,7 +208,7 @@ class UnitPass(Parallel):
         plan = self.plan
         scores, size, of_rows = summed_scores(result.score.numbers, person.counts)
         scores = _filled(scores, self.r)
-        sums.score[0] += self.scores_in_ball(scores, size).astype(object)
+        sums.score[0] += scores_in_ball(scores, size, plan.clip).astype(object)
         if plan.mu_scale:
             square = (of_rows * GRAIN) ** 2 / plan.scale_cut
             if result.shares is not None:  # a row's squared score, by its share
@@ -218,11 +223,6 @@ class UnitPass(Parallel):
         block = BlockOfPeople(v, np.cumsum(counts) - counts, counts)
         v *= factors(length, block, plan.information)[0]
         product(towards_zero(v), sums.matrices["information"])
-
-    def scores_in_ball(self, scores: Array, size: Array) -> npt.NDArray[np.int64]:
-        """Return the sum of scores, none longer than C in exact integers."""
-        clip = self.plan.clip / GRAIN
-        return integers_of(end_along(scores, size, clip, size).sum(axis=1))
 
 
 def _filled(rows: Array, r: int) -> Array:

@@ -251,14 +251,14 @@ def test_mutant_clipping_every_row_by_itself_is_caught(monkeypatch):
 def test_mutant_clipping_scores_by_row_is_caught(monkeypatch):
     """A person's rows, each in the ball by itself, may add up to any multiple of it."""
 
-    def unclipped(self, own, size):
-        step = self.plan.clip / GRAIN / STEPS
+    def unclipped(own, size, radius):
+        step = radius / GRAIN / STEPS
         most = 50.0 * STEPS  # as many rows
         return np.trunc(own / step * np.minimum(1.0, most / np.maximum(size / step, 1.0))).sum(
             axis=1
         ).astype(np.int64)
 
-    monkeypatch.setattr(UnitPass, "scores_in_ball", unclipped)
+    monkeypatch.setattr("dpmodels.core.units.scores_in_ball", unclipped)
     assert ratio_with() > 1.5
 
 
