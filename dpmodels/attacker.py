@@ -1,4 +1,4 @@
-"""Gain of an attacker from a release: in words, as numbers and as a curve.
+"""Gain of an attacker from a release: sentences, numbers and a curve.
 
 Let the attacker know every other row and the exact law of the release, and test whether a person
 has one value or another. With delta(eps) the composed curve of the release, a test of false alarm
@@ -141,7 +141,7 @@ class Explanation(Shown):
 
     @property
     def protected(self) -> str:
-        """The unit in words: a person with all rows, or one row."""
+        """Protected unit: a person with all rows, or one row."""
         column = column_of(self.unit)
         if column is not None:
             return f"a person with all rows (column {column})"
@@ -275,10 +275,10 @@ def of_guarantee(guarantee: Any, *remarks: str) -> Explanation:
 
 
 class ExplainedGuarantee:
-    """A guarantee that says what an attacker gains."""
+    """Guarantee with an explanation of an attacker's gain."""
 
     def explain(self) -> Explanation:
-        """Return the gain of an attacker by the composed curve, in words, numbers and a picture.
+        """Return the gain of an attacker by the composed curve: sentences, numbers and a picture.
 
         Privacy
         -------
@@ -298,7 +298,7 @@ def delta_of_pair(eps: float, delta: float) -> Callable[[float], float]:
 
 
 class ExplainedBudget:
-    """A budget that says what an attacker gains from all its calls."""
+    """Budget with an explanation of an attacker's gain from all its calls."""
 
     _neighbours: Callable[[str, str], str]  # Set by the class: the neighbours in words
 

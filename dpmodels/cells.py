@@ -162,7 +162,7 @@ def looked_up(table: Any, codes: Any) -> Any:
 
 
 class _Known(dict[Any, Any]):
-    """Values of cells that were read, each by itself.
+    """Values of cells, each read separately.
 
     **Privacy.** A speed-up. Keys are text of Python's own type (``type(cell) is str``), whose
     equality is exact; no other cell may be one: Python holds ``1 == True == 1.0``.

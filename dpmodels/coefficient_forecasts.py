@@ -65,7 +65,7 @@ def alpha_of_request(request: Request) -> float:
 
 
 def mean_of_response(family: Family, y: Column, facts: Facts) -> float:
-    """Return the mean of events or counts that a plan is told, or assumes."""
+    """Return the mean of events or counts that a plan states or assumes."""
     return assumed_mean(family, y.interval) if facts.events is None else facts.events
 
 

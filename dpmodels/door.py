@@ -122,11 +122,11 @@ class Opened:
 
     @property
     def charged(self) -> str:
-        """State of the charge, in words, after an error of the source ended the call."""
+        """Sentence on the charge after an error of the source ended the call."""
         return "No result" if self._ledger is None else "The charge stands"
 
     def stopped(self, untouched: bool) -> str:
-        """Return the state of the charge, in words, after the workers of a call died.
+        """Return a sentence on the charge after the workers of a call died.
 
         ``untouched``: nothing was released yet, so the same call can be made again without a new
         charge.
@@ -329,7 +329,7 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
         raise ClusterError(f"{lost}. {door.stopped(run.untouched)}")
     if kind is DamagedFileError and door.close(run) is not None:
         # a fact of the file that no cell decides, found too where rows are counted, at no charge
-        raise kind(f"{lost}. What was not drawn went back to the budget")
+        raise kind(f"{lost}. The budget got back the part for which no noise was drawn")
     raise kind(f"{lost}. {door.charged}")
 
 

@@ -649,7 +649,7 @@ def _about_people(plan: Plan[Any]) -> str:
     """Return the assumptions of a plan about the rows of a person."""
     rows = f"power: for people of {plan.facts.rows:g} row(s) each (rows_per_unit=)"
     if of_effects(plan.request):
-        return f"{rows}; sd= is that of what a person's rows differ from their mean by"
+        return f"{rows}; sd= is that of a person's rows about their mean"
     icc = _icc(plan.facts)
     constant = "" if plan.facts.within else ", which are all"
     return (

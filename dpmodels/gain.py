@@ -13,7 +13,7 @@ def explain(
     *, eps: float | None = None, delta: float = 0.0, mu: float | None = None,
     relation: str = "replace", unit: str = "record",
 ) -> Explanation:  # fmt: skip
-    """Return the gain of an attacker from a pair, in words, numbers and a picture.
+    """Return the gain of an attacker from a pair: sentences, numbers and a picture.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ NO_WEIGHT = _I("weights.none",
     "The weights may all be near 0. More rows or a larger eps would help.")  # fmt: skip
 NO_UNITS = _I("fit.no_units",
     "Nothing is estimated: the number of {who} that count is not above its noise",
-    "Values may be missing, outside subset=, or all alike. More {who} or a larger eps would "
+    "Values may be missing, outside subset=, or all equal. More {who} or a larger eps would "
     "help.")  # fmt: skip
 MOSTLY_NOISE = _I("fit.mostly_noise",
     "Most coefficients ({count} of {total}) are too noisy to interpret",
@@ -450,8 +450,8 @@ CLIPPED_MEAN = _A("mean.rows",
     "The number of complete rows is released with noise.")  # fmt: skip
 WINDOWS = _A("mean.windows",
     "Values count within windows where most were found ({windows})",
-    "Intervals allow for what lies beyond, if tails go on falling as "
-    "they do up to there. Up to {hidden:.0f} values of a side that lie apart from all others are "
+    "Intervals allow for values beyond, if tails keep falling as they do "
+    "inside. Up to {hidden:.0f} values of a side that lie apart from all others are "
     "not seen: ranges that fit the values, or split=, leave no such doubt.")  # fmt: skip
 AS_DECLARED = _A("mean.declared",
     "Values count within their whole ranges, as delta = 0",
@@ -641,7 +641,7 @@ TABLE_QUANTILES = _D("table.quantiles",
     "They have no intervals here.")  # fmt: skip
 SURVIVAL_SCALE = _D("surv.scale", "Intervals are symmetric on the {scale} scale{default}")
 INCIDENCE = _D("surv.incidence", "F is the share with the event of this cause by then",
-    "Events of other causes are no censoring (Aalen and Johansen).")  # fmt: skip
+    "Events of other causes do not count as censoring (Aalen and Johansen).")  # fmt: skip
 CAUSE_SPECIFIC = _D("surv.cause_specific",
     "Hazards are cause-specific: events of other causes are censored",
     "dp_survfit(..., cause=) estimates shares with the event.")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Opaque rows: what a formula may compute from one row, and nothing from another.
+"""Opaque rows: operations of a formula on one row, and none on another.
 
 A *formula* is a public function from :class:`Rows` to :class:`Rows`, written as for one row. It may
 use numpy's elementwise functions and the functions of this module and of

@@ -607,7 +607,7 @@ def _assumed_errors(plan: Plan[Any]) -> tuple[str, ...]:
     if not plan.expected_se:
         return ()
     if plan.design.cells:
-        return ("expected privacy se: public; of a mean, in a group of average size",)
+        return ("expected privacy se: public, for a mean in a group of average size",)
     assumption = (
         "expected privacy se: public, for uncorrelated predictors with an sd of a quarter of their "
         "declared range (where rows are scaled by a released fit, residuals with three quarters of "

@@ -1,4 +1,4 @@
-"""Set of follow-up: what rows and people add to a table of events, censorings and entries.
+"""Set of follow-up: rows or people, summed in a table of events, censorings and entries.
 
 A row with no entry is one unit of mass: one cell, or one node of each level of a tree. An episode
 is two, where it is entered and where it ends. The table of a person's episodes is scaled into a

@@ -1,4 +1,4 @@
-"""Rows of a unit: what a formula may compute from the rows of one person, and of nobody else."""
+"""Rows of a unit: operations of a formula on the rows of one person, and of nobody else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Index = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OwnRows:
-    """The rows of each unit: what a formula may compute from several rows of one unit.
+    """Rows of each unit, with the operations that a formula may use on rows of one unit.
 
     Every result is a function of the unit's own rows, in any order of the table. It is the same at
     each of them.

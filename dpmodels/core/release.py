@@ -38,14 +38,14 @@ class Release:
 
 @dataclass(frozen=True, eq=False)
 class Own:
-    """A release with a proof of its own, in place of a set and a formula."""
+    """A release with a separate proof, in place of a set and a formula."""
 
     ask: Callable[[Any], Any]  # From the interface of the private stage
 
 
 @dataclass(frozen=True, eq=False)
 class End:
-    """End of a program: what it released."""
+    """End of a program, with its released numbers."""
 
     values: Mapping[str, Any] = field(default_factory=dict)  # Released numbers, by name
     design: Design | None = None  # Design with every range known

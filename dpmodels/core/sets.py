@@ -1,4 +1,4 @@
-"""Clip sets: what a row may add to a sum. Each clips, rounds and sums the result of a formula.
+"""Clip sets: bounds on the contribution of a row. Each clips, rounds and sums results of formulas.
 
 No formula needs to be right for the claim of privacy: whatever it returns is clipped here, and the
 prover reads the statistics that are stated here. A set has everything that its bound depends on,
@@ -55,7 +55,7 @@ class Part:
 
 
 class Set(Protocol):
-    """Interface of a clip set that sums what rows add.
+    """Interface of a clip set that sums contributions of rows.
 
     ``of`` is an object that sums by cell, or None to sum by row. A set that says what a person adds
     who has several rows has a method ``add_people`` too, and one that counts declared people
@@ -263,7 +263,7 @@ class Reading:
 
     @property
     def of_people(self) -> bool:
-        """Whether all sets say what a person adds who has several rows."""
+        """Whether all sets bound the contribution of a person with several rows."""
         return all(hasattr(into, "add_people") or into.of_units for into in self.into)
 
     def total(self, rows: Any, reading: dict[str, Any]) -> Sums:

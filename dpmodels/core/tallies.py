@@ -67,7 +67,7 @@ class Losses(Tally):
     shape, size, statistic = (3,), 1.0 / STEPS, Powers(1, low=0)
 
     def add(self, sums: Any, chosen: Any, t: Rows) -> None:
-        """Add the powers of each t that is there."""
+        """Add the powers of each t that is not missing."""
         x = np.clip(t.numbers[0][~np.isnan(t.numbers[0])], 0.0, 1.0)
         parts = (np.full(len(x), STEPS), end_of_numbers(x), end_of_numbers(x * x))
         sums += np.array([int(part.sum()) for part in parts])

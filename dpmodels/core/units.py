@@ -1,4 +1,4 @@
-"""Sets of units, each a row or a person with several rows, and what a formula sees of one unit.
+"""Sets of units, each a row or a person with several rows, and the view of a unit in a formula.
 
 A formula of a unit is written as for the rows of one person. It gets these rows, and
 :class:`~dpmodels.core.own.OwnRows`, which sums, compares and orders them within the person. It

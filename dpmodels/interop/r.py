@@ -208,7 +208,7 @@ def _cells(column: Any) -> list[Any]:
 
 
 def _fit(fit: Any) -> dict[str, Any]:
-    """Return the parts of a fit that R keeps: its record as text, and what is often read."""
+    """Return the parts of a fit that R keeps: its record as text, and its most used numbers."""
     return {
         "record": fit.to_json(),
         "verb": fit.facts.verb,

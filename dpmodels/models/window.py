@@ -110,7 +110,7 @@ class Windows:
     places: tuple[int, ...] = ()  # Columns that were measured
 
     def beyond(self, number: int, N: Array, square: Array) -> tuple[Array, Array]:
-        """Return bounds on what values beyond the window add to means, and to mean squares.
+        """Return bounds on the part of values beyond the window in means, and in mean squares.
 
         In half widths, for groups of N rows with mean squares about the centre of the window. A
         group has a part of what lies beyond as large as its part of the rows, times the square of

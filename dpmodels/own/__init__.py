@@ -1,1 +1,1 @@
-"""Releases that have a proof of their own: the note of each stands in its first line."""
+"""Releases with separate proofs: each file names its note in its first line."""

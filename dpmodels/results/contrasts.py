@@ -68,7 +68,7 @@ class Combinations(Result):
     joint: str = ""  # The note of joint intervals; empty: each interval is of its row alone
 
     def hypotheses(self, *, equivalence: Any, level: float | None = None) -> Any:
-        """Test that the rows are inside public margins (two one-sided tests); free."""
+        """Return two one-sided tests that the rows are inside public margins; free."""
         from dpmodels.results import joint
 
         return joint.equivalence(self, equivalence, level)
@@ -173,8 +173,8 @@ class Combinations(Result):
             others = f" and {len(gone) - 6} more" if len(gone) > 6 else ""
             notes = (
                 *notes,
-                "n/d: not determined or not to be tested, as the summary says of their "
-                f"coefficients: {', '.join(gone[:6])}{others}.",
+                "n/d: not determined or not to be tested; the summary has the reason for "
+                f"each coefficient: {', '.join(gone[:6])}{others}.",
             )
         if self.on_scale is None and decided.any():
             notes = (

@@ -205,7 +205,7 @@ def decided_by_bias(est: Estimate) -> npt.NDArray[np.bool_]:
 
 
 def allowance_decides(bias: Array | None, se: Array, p: Array) -> npt.NDArray[np.bool_]:
-    """Return a mask of effects whose P is near 1 for their allowance, not for what was found."""
+    """Return a mask of effects whose P is near 1 by their allowance alone."""
     if bias is None:
         return np.zeros(np.shape(se), dtype=bool)
     with np.errstate(invalid="ignore"):

@@ -180,7 +180,7 @@ def note_of(
     widths: Widths, level: float, *, biased: bool, not_tested: Sequence[str] = (),
     of: str = "intervals", tests: bool = True,
 ) -> str:  # fmt: skip
-    """Return the sentence that says what holds together, and what is not covered."""
+    """Return the sentence on the joint statement and its exceptions."""
     counted = widths.count - len(not_tested)
     if widths.count == 0:
         return "No interval: this fit has no total standard errors."
@@ -466,7 +466,7 @@ class Equivalence(Result):
 
     @property
     def claim(self) -> str:
-        """The claim that is tested, in words."""
+        """Sentence that states the tested claim."""
         if math.isinf(self.high):
             return f"above {self.low:g}"
         if math.isinf(self.low):

@@ -50,7 +50,7 @@ class Joined(Result):
         return frame
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
-        """Refuse: a table of several tables has no picture."""
+        """Raise an error: a table of several tables has no picture."""
         raise RequestError("a merged table has no picture: plot() of each of its parts")
 
 

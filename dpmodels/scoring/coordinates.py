@@ -109,7 +109,7 @@ def aliased_advice(design: Design) -> tuple[str, ...]:
         return ()
     return (
         f"{names}: a combination of the columns before it, whatever the rows, so that its "
-        "coefficient cannot be told from theirs. Drop the term",
+        "coefficient and theirs cannot be separated. Drop the term",
     )
 
 

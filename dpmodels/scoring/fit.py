@@ -123,7 +123,7 @@ def plan_fit(
 
 
 def release_fit(plan: Plan[ScoredDetail], ask: Ask, ranged: Design | None = None) -> Release:
-    """Run the program of a scoring fit over the private rows, and return what it released.
+    """Run the program of a scoring fit over the private rows, and return its release.
 
     ``ranged`` is the design with every range, where a larger plan estimated them before.
 

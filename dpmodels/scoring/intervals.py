@@ -44,7 +44,7 @@ class Inference:
     lost: bool  # The information is so noisy that nothing is tested
 
     def variance(self, constant: Array | None) -> float:
-        """Return the residual variance in units of the scale, without what noise may have added.
+        """Return the residual variance in units of the scale, less its noise.
 
         With a constant a, ``a'v = 1`` in every row, ``a'J a``; else ``tr(H^{-1} J)/r``, where rows
         count by their leverage.

@@ -305,7 +305,7 @@ class Model(ABC):
         return state if ratio is None else replace(state, phi=scaled_up(state.phi, ratio))
 
     def whole_ratio(self, state: State, d: Array, ratio: float | None) -> float | None:
-        """Return a scale ratio with what the cut of squares and the step d took off it."""
+        """Return a scale ratio, corrected for the cut of squares and for the step d."""
         return ratio
 
     def most(self, state: State) -> tuple[float, float]:

@@ -94,7 +94,7 @@ def newton_step(
 
 
 def overshot(H: Array, floor: float, state: State, slope: Slope) -> Array:
-    """Return the information with at least what the scores of two passes show between them.
+    """Return the information, raised to the change of the scores between two passes.
 
     If the scores of the last two passes have opposite signs along the step between them, it was too
     long: the information at its start was smaller than on the way. The change of the score over

@@ -1,4 +1,4 @@
-"""Estimate what the clip took from the scores of least squares, by two clips in one draw.
+"""Estimate the clipped part of scores from two clips in one draw.
 
 A pass releases U, D and D' (``theory.md``, 2.8), in units of C: D is the sum of what a clip at 2 C
 adds to a clip at C, D' that of what rows of large leverage lost by their weights. The sum of scores
@@ -26,7 +26,7 @@ from dpmodels.scoring.pass_plan import PassPlan
 
 @dataclass(frozen=True, eq=False)
 class Taken:
-    """Sum of the scores with what the clips took from it, and what remains unsure."""
+    """Sum of the scores with the estimated clipped part, and its uncertainty."""
 
     score: Array  # (r,)
     covariance: Array  # (r, r): error of the part that was added
@@ -36,16 +36,16 @@ class Taken:
 
     @property
     def sd(self) -> float:
-        """Root mean variance of what was added, over the coordinates."""
+        """Root mean variance of the added part, over the coordinates."""
         return math.sqrt(max(float(np.trace(self.covariance)) / len(self.score), 0.0))
 
     def over(self, n: float) -> tuple[Array, dict[str, Any]]:
-        """Return the covariance of the mean score by what was added, and fields of an allowance."""
+        """Return the covariance of the mean score by the added part, and fields of an allowance."""
         return self.covariance / n**2, {"moved": self.moved / n, "far": self.far / n}
 
 
 def taken(released: Released, plan: PassPlan, state: State, H: Array) -> Taken | None:
-    """Return the sum of scores of a pass with what its clips took; None if it had one clip.
+    """Return the sum of scores of a pass with its clipped part, or None if it had one clip.
 
     D and D' count by their posterior means. What lies beyond 2 C is taken to be ``BEYOND_SECOND``
     times what lies between C and 2 C.
@@ -75,7 +75,7 @@ def taken(released: Released, plan: PassPlan, state: State, H: Array) -> Taken |
 
 @functools.lru_cache(maxsize=256)
 def noise_if_nothing_is_cut(plan: PassPlan) -> float:
-    """Return the expected noise sd of a sum of scores, with what is given back by noise alone."""
+    """Return the expected noise sd of a sum of scores if nothing is clipped."""
     if not plan.two_clips:
         return plan.noise.score
     r, rng = plan.p, np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Products of what people add to a table, for errors of shares and means of people.
+"""Products of the contributions of people to a table, for errors of their shares and means.
 
 A person adds the vector a of its shares of the cells of a table, one unit in all. Beside the
 tables the sums of its products are released, a cell for each pair: ``a_i^2`` and ``2 a_i a_j``.

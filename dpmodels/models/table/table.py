@@ -219,7 +219,7 @@ def _notes(layout: Layout, suppress: float | None, people: bool) -> tuple[Note, 
 
 
 def _counts(c: _Context, section: Section) -> tuple[Array, Array]:
-    """Return counts with the interval of the noise, and shares of what counts with Wilson's.
+    """Return counts with the interval of the noise, and shares with Wilson's interval.
 
     There is no share where what counts is not clear of its noise.
     """

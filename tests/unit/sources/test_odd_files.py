@@ -119,7 +119,7 @@ def test_of_a_damaged_file_the_call_gives_back_what_was_not_drawn(tmp_path, endi
     ):
         dp.dp_ols("y ~ x", table, **call)
     budget = dp.Budget(eps=1, delta=1e-6)
-    message = f"^visits.csv.{ending}: .*What was not drawn went back to the budget$"
+    message = f"^visits.csv.{ending}: .*The budget got back the part for which no noise was drawn$"
     with pytest.raises(DamagedFileError, match=message) as caught:
         dp.dp_ols("y ~ x", table, n=60_000, budget=budget, **call)
     assert caught.value.__context__ is None
