@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from dpmodels.records import Estimate, Release, Request
     from dpmodels.results.capabilities import Predictions
     from dpmodels.results.fit import Fit
-    from dpmodels.sums.ask import Ask
 
 
 # -- Categories as local expansions: any likelihood with probabilities p_k(theta) of K classes.
@@ -249,10 +248,9 @@ class ChoiceModel(UnitModel):
             return K - 1 + rank - 1
         return (K - 1) * rank
 
-    def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
-        mu: float,
-    ) -> Initialised:  # fmt: skip
+    def initialised_at(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design
+    ) -> Initialised:
         """Start at the shares of the classes, slopes 0."""
         K = self.classes.K
         released = spreads[-1]
@@ -268,9 +266,9 @@ class ChoiceModel(UnitModel):
             for k in range(1, K):
                 if a is not None:
                     theta[(k - 1) * r : k * r] = math.log(float(share[k] / share[0])) * a
-        start = Beginning(None, len(theta), None)
+        at = Beginning(None, len(theta), None)
         model = CategoryModel(self.classes, coordinates, float(share.min()), theta)
-        return Initialised(model, start.state(theta))
+        return Initialised(model, at.state(theta))
 
 
 def _classes(request: Request, design: Design) -> Classes:

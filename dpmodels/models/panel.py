@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +18,7 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.core.own import OwnRows
-from dpmodels.core.release import Release, answered
+from dpmodels.core.release import Release
 from dpmodels.core.rows import Rows, complete, linear, only_where, stack, total, where
 from dpmodels.core.units import PairAverages, Scores, UnitFormula
 from dpmodels.errors import RequestError
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.records import Estimate, Request
     from dpmodels.scoring.coordinates import Coordinates
-    from dpmodels.sums.ask import Ask
 
 
 #: Part of a column's spread below which another coordinate does not see it.
@@ -91,10 +91,9 @@ class EffectModel(UnitModel):
         """Return the number of coefficients of a design of this rank: without the constant."""
         return rank - 1
 
-    def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
-        mu: float,
-    ) -> Initialised:  # fmt: skip
+    def initialised_at(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design
+    ) -> Initialised:
         """Start at effects 0."""
         inner = without_constant(coordinates)
         start = Beginning(None, inner.rank, None)
@@ -346,10 +345,9 @@ class _Started(UnitModel):
     averages: ClassVar[bool] = True
     scale: ClassVar[bool] = True
 
-    def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
-        mu: float,
-    ) -> Initialised:  # fmt: skip
+    def initialised_at(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design
+    ) -> Initialised:
         """Return the state of the start."""
         assert self.initialised is not None
         return self.initialised
@@ -388,10 +386,9 @@ class InterceptModel(UnitModel):
         last = Step(AVERAGES, Gaussian(mu * math.sqrt(SHARE_OF_AVERAGES)), share=SHARE_OF_AVERAGES)
         return (*(step.within(SHARE_OF_FIRST) for step in first), last)
 
-    def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
-        mu: float,
-    ) -> Initialised:  # fmt: skip
+    def initialise(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, mu: float
+    ) -> Generator[Any, Any, Initialised]:
         """Release least squares by person and the averages; begin at that fit, with their weights.
 
         **Privacy.** ``mu sqrt(SHARE_OF_FIRST)``-GDP for the passes of the first stage, ``mu
@@ -407,11 +404,12 @@ class InterceptModel(UnitModel):
         at = Beginning(constant, r, values, float(unit.scale[-1]), float(unit.shift[-1]))
         plain = Intercepts(coordinates, self.mundlak, at.sd)
         initialised = Initialised(plain, LeastSquares().begin(at))
-        first_release = release_scoring(self._first(mu, r, initialised), coordinates, design, ask)
+        first = self._first(mu, r, initialised)
+        first_release = yield from release_scoring(first, coordinates, design)
         state = first_release.fits[0].state
         rows = _Residuals(plain, state.theta, np.eye(len(state.theta)), math.sqrt(state.phi))
         formula = functools.partial(rows.clipped, clip=CLIP)
-        answer = answered(Release(AVERAGES, PairAverages(), formula, design), ask)
+        answer = yield Release(AVERAGES, PairAverages(), formula, design)
         pairs, people, squares = (float(v) for v in answer.values)
         clip = CLIP * math.sqrt(state.phi)
         variances = Variances(pairs, people, squares, float(answer.sd.flat[0]), clip)

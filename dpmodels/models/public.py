@@ -20,10 +20,10 @@ from dpmodels.scoring.run import Fitting, Opening
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
+    from dpmodels.core.release import Program
     from dpmodels.formula.design import Design
     from dpmodels.records import Estimate
     from dpmodels.scoring.coordinates import Coordinates
-    from dpmodels.sums.ask import Ask
 
 #: Rows of average information in every direction that the start has besides the public rows. So
 #: levels with few public rows or events start near no effect.
@@ -95,12 +95,12 @@ class PublicStart(Opening):
         extra = tuple((careful(early), careful(last)) for early, last in plan.more)
         return replace(plan, passes=tuple(map(careful, plan.passes)), more=extra)
 
-    def begin_units(self, plan: Any, chain: Any, c: Coordinates, design: Design, ask: Ask) -> Any:
+    def begin_units(self, plan: Any, chain: Any, c: Coordinates, design: Design) -> Program:
         """Return a model of units at the fit of public ones, with the table of a hazard."""
         public = self.fits[plan.chains.index(chain)]
         model, values = public.model, {}
         if chain.score.prelude(plan.mu):
-            released = chain.score.begin(c, (), design, ask, plan.mu)
+            released = yield from chain.score.initialise(c, (), design, plan.mu)
             model, values = released.expansion, released.values
         return Fitting(chain, model, public.state, values, look=public.look, counted=plan.usable)
 

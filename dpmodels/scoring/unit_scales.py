@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.core.release import Release, answered
+from dpmodels.core.release import Release
 from dpmodels.core.rows import Rows, linear, stack, where
 from dpmodels.core.sets import Bins
 from dpmodels.core.units import Squares, UnitFormula
@@ -25,7 +25,7 @@ from dpmodels.scoring.clip import clear_bins, mean_square, without_rounding
 from dpmodels.scoring.coordinates import Coordinates, constant_columns, narrowed, unweighted
 from dpmodels.scoring.pass_plan import count_of
 from dpmodels.scoring.scales import columns_of_numbers, scale_of, sd_of_box, shares_of_tree
-from dpmodels.sums.ask import ALL, Ask, Read
+from dpmodels.sums.ask import ALL, Read
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -207,10 +207,10 @@ def place_codes(
     return stack(*codes)
 
 
-def ask_places(
-    ask: Ask, numbers: tuple[Number, ...], design: Design, n: float, *, people: bool,
+def released_places(
+    numbers: tuple[Number, ...], design: Design, n: float, *, people: bool,
     read: Read = ALL, root: Array | None = None,
-) -> tuple[Spread, ...]:  # fmt: skip
+) -> Generator[Any, Any, tuple[Spread, ...]]:  # fmt: skip
     """Release the distributions of the variables.
 
     ``root``: the columns that add up to what predictors are multiplied by, or None.
@@ -224,7 +224,7 @@ def ask_places(
         edges=[number.bounds()[1:-1] for number in numbers], root=root,
     )  # fmt: skip
     into = Bins(len(numbers), rules.CELLS, people=people)
-    noisy = answered(Release(rules.PLACES, into, formula, design, read), ask)
+    noisy = yield Release(rules.PLACES, into, formula, design, read)
     sd = float(noisy.sd[0, 0])
     return tuple(
         Spread(number, number.shares(histogram, sd, n), sd / n)
@@ -232,10 +232,10 @@ def ask_places(
     )
 
 
-def ask_distances(
-    ask: Ask, spreads: tuple[Spread, ...], design: Design, n: float, *, people: bool,
+def released_distances(
+    spreads: tuple[Spread, ...], design: Design, n: float, *, people: bool,
     read: Read = ALL, root: Array | None = None, relation: str = "replace",
-) -> tuple[Spread, ...]:  # fmt: skip
+) -> Generator[Any, Any, tuple[Spread, ...]]:  # fmt: skip
     """Release distances of predictors from their centres, and return these with scales.
 
     Privacy
@@ -252,7 +252,7 @@ def ask_distances(
         centre=np.array([spread.quantile(0.5) for spread in predictors]),
     )  # fmt: skip
     into = Bins(len(predictors), rules.DISTANCE_OCTAVES, people=people)
-    noisy = answered(Release(rules.DISTANCES, into, formula, design, read), ask)
+    noisy = yield Release(rules.DISTANCES, into, formula, design, read)
     sd, out = float(noisy.sd[0, 0]), {}
     for spread, histogram in zip(predictors, noisy.values[:, ::-1], strict=True):
         many = count_of(histogram, sd, n, relation)
@@ -260,10 +260,10 @@ def ask_distances(
     return tuple(out.get(spread.number.place, spread) for spread in spreads)
 
 
-def ask_scales(
-    ask: Ask, step: str, scores: UnitFormula, r: int, design: Design, n: float,
-    read: Read = ALL, relation: str = "replace",
-) -> tuple[Array, float]:  # fmt: skip
+def released_squares(
+    step: str, scores: UnitFormula, r: int, design: Design, n: float, read: Read = ALL,
+    relation: str = "replace",
+) -> Generator[Any, Any, tuple[Array, float]]:  # fmt: skip
     """Release the mean sum of squares of each column, (r,), and the count that it is a mean over.
 
     ``n``: the number of units, or its guess where it is private. The released count stands for it
@@ -273,7 +273,7 @@ def ask_scales(
     -------
     Gaussian DP for one unit, with the planned mu: one bin of each of r histograms.
     """
-    noisy = answered(Release(step, Squares(r), scores, design, read), ask)
+    noisy = yield Release(step, Squares(r), scores, design, read)
     sd = float(noisy.sd[0, 0])
     fullest = noisy.values[np.argmax(np.sum(noisy.values, axis=1))]
     n = count_of(fullest, sd, n, relation)

@@ -18,7 +18,7 @@ from dpmodels.core import units
 from dpmodels.core.clusters import Scorer
 from dpmodels.core.own import OwnRows
 from dpmodels.core.parallel import Released
-from dpmodels.core.release import Own, Release, answered
+from dpmodels.core.release import Program, Release
 from dpmodels.core.rows import Rows, linear
 from dpmodels.core.units import UnitFormula
 from dpmodels.planning import Later
@@ -61,14 +61,14 @@ from dpmodels.scoring.unit_scales import (
     SCALES,
     Number,
     Spread,
-    ask_distances,
-    ask_places,
-    ask_scales,
     numbers,
     recentred,
+    released_distances,
+    released_places,
+    released_squares,
     weight_number,
 )
-from dpmodels.sums.ask import ALL, Ask, Read
+from dpmodels.sums.ask import ALL, Read
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
@@ -104,11 +104,17 @@ class UnitModel:
         """Return the model's steps before the first pass; their shares are of mu^2."""
         return ()
 
-    def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
-        mu: float,
-    ) -> Initialised:  # fmt: skip
+    def initialise(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, mu: float
+    ) -> Program:
         """Release the model's steps before the first pass, and return it with its start."""
+        yield from ()
+        return self.initialised_at(coordinates, spreads, design)
+
+    def initialised_at(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design
+    ) -> Initialised:
+        """Return the model at its start, if it has no step before the first pass."""
         raise NotImplementedError
 
 
@@ -155,10 +161,9 @@ class RowModel(UnitModel):
             rules.LINEAR_UNITS if self.score.pass_shares is rules.LINEAR else rules.NONLINEAR_UNITS
         )
 
-    def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
-        mu: float,
-    ) -> Initialised:  # fmt: skip
+    def initialised_at(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design
+    ) -> Initialised:
         """Start at the released middle of the response."""
         score = self.score.bound(design)
         values = next((s for s in spreads if s.number.place == design.q - 1), None)
@@ -293,17 +298,16 @@ def _take(
     )
 
 
-def ask_lengths(
-    ask: Ask, scores: UnitFormula, label: str, design: Design, read: Read = ALL
-) -> Lengths:
+def lengths_of(
+    scores: UnitFormula, label: str, design: Design, read: Read = ALL
+) -> Generator[Any, Any, Lengths]:
     """Release the histogram of the lengths of scores.
 
     Privacy
     -------
     Gaussian DP for one unit, with the planned mu: one bin.
     """
-    into = units.Lengths()
-    released = answered(Release(f"score lengths {label}", into, scores, design, read), ask)
+    released = yield Release(f"score lengths {label}", units.Lengths(), scores, design, read)
     return Lengths(released.values, float(released.sd[0]))
 
 
@@ -412,40 +416,41 @@ class UnitEngine(ScoringEngine):
         )
 
     def locate(
-        self, scoring: UnitsPlan, coordinates: Coordinates, design: Design, ask: Ask
-    ) -> tuple[Coordinates, tuple[Spread, ...]]:
+        self, scoring: UnitsPlan, coordinates: Coordinates, design: Design
+    ) -> Generator[Any, Any, tuple[Coordinates, tuple[Spread, ...]]]:
         """Return coordinates for narrower ranges about the released centres, and these centres."""
         if not scoring.asked:
             return coordinates if scoring.opening else in_order(coordinates), ()
         pilot, root = scoring.pilot, None
         if design.scaled and not design.bought:
             root = coordinates.unit.one
-        spreads = ask_places(
-            ask, scoring.asked, design, float(pilot.early(scoring.n)), people=scoring.people,
+        spreads = yield from released_places(
+            scoring.asked, design, float(pilot.early(scoring.n)), people=scoring.people,
             read=pilot.read(), root=root,
         )  # fmt: skip
         if scoring.scaled:
-            spreads = ask_distances(
-                ask, spreads, design, float(pilot.early(scoring.n)), people=scoring.people,
+            spreads = yield from released_distances(
+                spreads, design, float(pilot.early(scoring.n)), people=scoring.people,
                 read=pilot.read(), root=root, relation=scoring.relation,
             )  # fmt: skip
         place = design.auxiliary_place("weights")
         mean = next((s.mean for s in spreads if s.number.place == place), 1.0)
         return in_order(replace(recentred(coordinates, design, spreads), mean_weight=mean)), spreads
 
-    def begin(
+    def initialise_model(
         self, plan: UnitsPlan, chain: Chain, coordinates: Coordinates,
-        spreads: tuple[Spread, ...], design: Design, ask: Ask,
-    ) -> Fitting:  # fmt: skip
+        spreads: tuple[Spread, ...], design: Design,
+    ) -> Generator[Any, Any, Fitting]:  # fmt: skip
         """Begin one model, and release the scales of its information."""
         pilot, r = plan.pilot, plan.p
         if plan.opening is not None:
-            return plan.opening.begin_units(plan, chain, coordinates, design, ask)
-        initialised = chain.score.begin(coordinates, spreads, design, ask, plan.mu)
+            begun: Fitting = yield from plan.opening.begin_units(plan, chain, coordinates, design)
+            return begun
+        initialised = yield from chain.score.initialise(coordinates, spreads, design, plan.mu)
         first = replace(initialised.state, W=np.eye(r))
         guess = float(pilot.early(plan.n)) * plan.usable
-        squares, count = ask_scales(
-            ask, chain.step(SCALES), initialised.expansion.at(first), r, design,
+        squares, count = yield from released_squares(
+            chain.step(SCALES), initialised.expansion.at(first), r, design,
             guess, read=pilot.read(), relation=plan.relation,
         )  # fmt: skip
         state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
@@ -455,8 +460,8 @@ class UnitEngine(ScoringEngine):
         )  # fmt: skip
 
     def release_pass(
-        self, plan: UnitsPlan, k: int, share: float, fit: Fitting, design: Design, ask: Ask
-    ) -> Fitting:
+        self, plan: UnitsPlan, k: int, share: float, fit: Fitting, design: Design
+    ) -> Generator[Any, Any, Fitting]:
         """Release the lengths of scores, then pass k by them; return the fit after its step."""
         pilot, r, last = plan.pilot, plan.p, k == plan.many
         expansion, state = fit.model, replace(fit.state, last=last)
@@ -464,7 +469,8 @@ class UnitEngine(ScoringEngine):
         scale = fit.chain.score.scale
         guess = plan.n if last else pilot.early(plan.n)
         scores = expansion.at(state)
-        lengths = ask_lengths(ask, scores, fit.chain.step(k), design, ALL if last else early)
+        reads = ALL if last else early
+        lengths = yield from lengths_of(scores, fit.chain.step(k), design, reads)
         fit = fit.recounted(lengths.counts, lengths.sd, guess, plan.relation)
         n = guess * fit.counted
         of_score = shares_of_units(last=last, scale=scale).score
@@ -480,7 +486,7 @@ class UnitEngine(ScoringEngine):
         turn = fit.look @ np.linalg.inv(state.W)
         into = units.UnitPass(planned, r, turn if k > 1 else None)
         read = pilot.read(last=last)
-        released = answered(Release(fit.chain.step(k), into, scores, design, read), ask)
+        released = yield Release(fit.chain.step(k), into, scores, design, read)
         return _take(fit, planned, lengths, turn, released)
 
     def scorers(self, detail: ScoredDetail, release: ScoringRelease, _: Design) -> tuple[Any, ...]:
@@ -511,24 +517,17 @@ def fit_units(
     ``design`` has every range, ``rows`` those that cells are clipped at. ``usable``: released part
     of the units that is usable.
     """
-
-    def release(ask: Ask) -> ScoringRelease:
-        public = detail.coordinates(design)
-        scoring = UNITS.followed(detail, detail.scoring(public.rank, relation, design), usable)
-        coordinates, spreads = UNITS.locate(scoring, public, rows, ask)
-        if coordinates.rank != public.rank:
-            scoring = UNITS.followed(
-                detail, detail.scoring(coordinates.rank, relation, design), usable
-            )
-        return release_scoring(scoring, coordinates, rows, ask, spreads)
-
-    return (yield Own(release)), {}
+    public = detail.coordinates(design)
+    scoring = UNITS.followed(detail, detail.scoring(public.rank, relation, design), usable)
+    coordinates, spreads = yield from UNITS.locate(scoring, public, rows)
+    if coordinates.rank != public.rank:
+        scoring = UNITS.followed(detail, detail.scoring(coordinates.rank, relation, design), usable)
+    return (yield from release_scoring(scoring, coordinates, rows, spreads)), {}
 
 
 def release_scoring(
-    plan: UnitsPlan, coordinates: Coordinates, design: Design, ask: Ask,
-    spreads: tuple[Any, ...] = (),
-) -> ScoringRelease:  # fmt: skip
+    plan: UnitsPlan, coordinates: Coordinates, design: Design, spreads: tuple[Any, ...] = ()
+) -> Generator[Any, Any, ScoringRelease]:
     """Release the start and the passes of all models, one after the other.
 
     ``spreads``: released centres (:meth:`UnitEngine.locate`).
@@ -539,8 +538,8 @@ def release_scoring(
     """
     fits: list[Fitting] = []
     for chain in plan.chains:
-        fit = UNITS.begin(plan, chain, coordinates, spreads, design, ask)
+        fit = yield from UNITS.initialise_model(plan, chain, coordinates, spreads, design)
         for k, share in enumerate(plan.passes, 1):
-            fit = UNITS.release_pass(plan, k, share, fit, design, ask)
+            fit = yield from UNITS.release_pass(plan, k, share, fit, design)
         fits.append(fit)
     return ScoringRelease(coordinates, tuple(fits))

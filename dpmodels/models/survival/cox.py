@@ -18,7 +18,6 @@ import numpy as np
 
 from dpmodels import messages
 from dpmodels.arrays import Array
-from dpmodels.core.release import answered
 from dpmodels.core.rows import Rows, only_where, where
 from dpmodels.errors import RequestError
 from dpmodels.families import EVENTS_OF_SURVIVAL
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from dpmodels.notes import Note
     from dpmodels.records import Estimate, Release, Request
     from dpmodels.scoring.coordinates import Coordinates
-    from dpmodels.sums.ask import Ask
 
 
 # -- The hazard that a Cox fit starts from: a value for each cell of time, and its errors.
@@ -385,17 +383,15 @@ class CoxModel(UnitModel):
         """Return the step of the table."""
         return (Step(SURVIVAL_STEP, Gaussian(mu * math.sqrt(TABLE_SHARE)), share=TABLE_SHARE),)
 
-    def begin(
-        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, ask: Ask,
-        mu: float,
-    ) -> Initialised:  # fmt: skip
+    def initialise(
+        self, coordinates: Coordinates, spreads: tuple[Spread, ...], design: Design, mu: float
+    ) -> Generator[Any, Any, Initialised]:
         """Release the table, and start with its hazards and all coefficients 0.
 
         **Privacy.** ``TABLE_SHARE`` of the call's mu^2, for one unit, whose contribution to the
         table is bounded (``theory.md``, 2).
         """
-        release = follow_up_release(SURVIVAL_STEP, design, self.layout, people=self.people)
-        table = answered(release, ask)
+        table = yield follow_up_release(SURVIVAL_STEP, design, self.layout, people=self.people)
         noise = CellNoise(self.layout, float(table.sd.flat[0]))
         cells = noise.fit(table.values, float(self.N))
         line, events = offset_of(self.layout, noise, cells)

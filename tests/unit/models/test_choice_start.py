@@ -27,7 +27,7 @@ def test_a_class_that_noise_hid_starts_at_the_noise():
     model, starts = ChoiceModel(ProportionalOdds(4)), []
     for noise in (0.0, 0.02):
         spread = Spread(Number("q", q, 0.0, 3.0, "whole"), shares, noise)
-        begun = model.begin(coordinates_of(plan), (spread,), plan.design, None, 0.2)
+        begun = model.initialised_at(coordinates_of(plan), (spread,), plan.design)
         assert begun.expansion.rarest == pytest.approx(max(noise, 0.002), rel=0.03)
         starts.append(begun.state.theta[0])
     assert starts[0] < -6.0 and starts[1] > -4.0
@@ -51,10 +51,13 @@ def test_no_pass_clips_the_rare_class(monkeypatch):
 
     found = []
     whole = expand_engine.release_scoring
+
+    def released(*args):
+        found.append((yield from whole(*args)))
+        return found[-1]
+
     monkeypatch.setattr(CategoryModel, "typical_long", watched)
-    monkeypatch.setattr(
-        expand_engine, "release_scoring", lambda *a: found.append(whole(*a)) or found[-1]
-    )
+    monkeypatch.setattr(expand_engine, "release_scoring", released)
     recorded(plan, {k: d[k].to_numpy() for k in d}, seed=1)
     clips = [one.clip for one in found[0].fits[0].plans]
     assert len(clips) == len(seen) == 4

@@ -67,7 +67,7 @@ def test_information_is_looked_at_in_coordinates_of_its_own(panel):
     plain = shell.release_scoring
 
     def watched(*args):
-        seen.append(plain(*args))
+        seen.append((yield from plain(*args)))
         return seen[-1]
 
     shell.release_scoring = watched
