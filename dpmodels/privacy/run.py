@@ -762,7 +762,7 @@ _ALL = (
     ),
     OwnProof(
         "logistic posterior",
-        ("models.glm:release_tested",),
+        ("own.curvature:release_tested",),
         ("gaussian_real", "inner_normals"),
         "curvature at the optimum moves by a bounded factor (self-concordance), and the optimum by "
         "the score over the released curvature; one-sided composition",

@@ -138,7 +138,10 @@ class Noisy:
 
 @dataclass(frozen=True, eq=False)
 class Raw:
-    """Rows and run for one step with a registered proof: only the draws that the proof lists."""
+    """Rows and run for one step with a registered proof: only the draws that the proof lists.
+
+    Strengths and failures of the charged steps are public: a release takes them from there.
+    """
 
     rows: Any
     _ask: Ask
@@ -149,7 +152,7 @@ class Raw:
         return self._ask._total(over, read)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in self._proof.draws:
+        if name not in ("mechanism", "failure", *self._proof.draws):
             raise PrivacyBugError(f"the proof {self._proof.name!r} does not list the draw {name!r}")
         return getattr(self._ask._run, name)
 

@@ -155,9 +155,9 @@ ROWS = (
     Mutant("dpmodels/proof/prove.py", "return math.sqrt(2.0) * (GRID + 1e5 * n * 2.0**-53) + lattice", "return 1.0 * (GRID + 1e5 * n * 2.0**-53) + lattice", (REPLAY, "-k", "npreg")),
     Mutant("dpmodels/models/kernel.py", "high += label >> _WORD_BITS", "pass", LATTICE),
     Mutant("dpmodels/models/kernel.py", "np.rint((at - cell) * _WEIGHT_STEPS)", "np.rint((at - cell) * _WEIGHT_STEPS * 1.01)", LATTICE),
-    Mutant("dpmodels/models/newton.py", "rows.radius * loss.score)) - 64)", "rows.radius * loss.score)) - 48)", LATTICE),
-    Mutant("dpmodels/models/newton.py", "g -= upper", "g = g - upper - 1.0", LATTICE),
-    Mutant("dpmodels/models/newton.py", "nan=_TOP", "nan=0.0", LATTICE),
+    Mutant("dpmodels/own/minimum.py", "rows.radius * loss.score)) - 64)", "rows.radius * loss.score)) - 48)", LATTICE),
+    Mutant("dpmodels/own/minimum.py", "g -= upper", "g = g - upper - 1.0", LATTICE),
+    Mutant("dpmodels/own/minimum.py", "nan=_TOP", "nan=0.0", LATTICE),
     Mutant("dpmodels/models/components.py", "ball=p, radius=radius)", "ball=p - 1, radius=radius)", LATTICE),
     Mutant("dpmodels/models/objpert.py", "(weight * (TOP / math.sqrt(scale)))", "(weight * (1.01 * TOP / math.sqrt(scale)))", LATTICE),
     Mutant("dpmodels/models/objpert.py", "weights = (np.sqrt(second), first)", "weights = (np.sqrt(2.0 * second), first)", LATTICE),
@@ -173,7 +173,7 @@ BY_THEMSELVES = (
     Mutant("dpmodels/sums/products.py", "    low += second\n    low -= second\n", "", ALONE),
     Mutant("dpmodels/sums/products.py", "    high -= first\n    low -= high\n", "    high -= first\n", ALONE),
     Mutant("dpmodels/sums/products.py", "square = squares(part)", 'square = np.einsum("ij,ij->j", part, part)', ALONE),
-    Mutant("dpmodels/models/newton.py", "norm = np.sqrt(squares(X))", 'norm = np.sqrt(np.einsum("ij,ij->j", X, X))', ALONE),
+    Mutant("dpmodels/own/minimum.py", "norm = np.sqrt(squares(X))", 'norm = np.sqrt(np.einsum("ij,ij->j", X, X))', ALONE),
     Mutant("dpmodels/sums/products.py", "length[~(square <= MOST)] = np.inf", "", END),
     Mutant("dpmodels/sums/products.py", "        w[:, gone] = 0.0\n        length[gone]", "        length[gone]", END),
     Mutant("dpmodels/sums/products.py", "        length[gone] = 0.0\n", "", END),
@@ -225,8 +225,8 @@ ACCOUNTS = (
 #: Normals inside a mechanism.
 INNER = ("tests/privacy/test_inner_normals.py",)
 INNER_NORMALS = (
-    Mutant("dpmodels/models/glm.py", "np.linalg.cholesky(H + lam * np.eye(design.p))", "np.linalg.cholesky(H + alpha * np.eye(design.p))", INNER),
-    Mutant("dpmodels/models/glm.py", "normals) / math.sqrt(gamma)", "normals) / gamma", INNER),
+    Mutant("dpmodels/own/curvature.py", "np.linalg.cholesky(H + lam * np.eye(design.p))", "np.linalg.cholesky(H + alpha * np.eye(design.p))", INNER),
+    Mutant("dpmodels/own/curvature.py", "normals) / math.sqrt(gamma)", "normals) / gamma", INNER),
     Mutant("dpmodels/models/objpert.py", "tilt = detail.sigma * raw", "tilt = 0.9 * detail.sigma * raw", INNER),
     Mutant("dpmodels/models/linear/posterior.py", "noise = normals / math.sqrt(gamma)", "noise = normals / gamma", INNER),
     Mutant("dpmodels/models/linear/posterior.py", "return np.asarray(theta + np.linalg.solve(L.T, noise))", "return np.asarray(theta + np.linalg.solve(L, noise))", INNER),
@@ -633,7 +633,7 @@ MUTANTS = (
         ("tests/unit/privacy/test_curves_on_arrays.py",),
     ),
     Mutant(
-        "dpmodels/models/newton.py",
+        "dpmodels/own/tilted.py",
         "factor * add_remove_curves(eps / 2, rho=rho, kappa=kappa)",
         "add_remove_curves(eps / 2, rho=rho, kappa=kappa)",
         ("tests/unit/privacy/test_curves_on_arrays.py",),
@@ -651,7 +651,7 @@ MUTANTS = (
         ("tests/unit/privacy/test_curves_on_arrays.py",),
     ),
     Mutant(
-        "dpmodels/models/newton.py",
+        "dpmodels/own/tilted.py",
         "if (short * 2 * near <= _SHORT_OF).all():",
         "if True:",
         ("tests/unit/privacy/test_curves_on_arrays.py",),
@@ -732,14 +732,14 @@ MUTANTS = (
         replayed("glm-objpert"),
     ),
     Mutant(
-        "dpmodels/models/newton.py",
+        "dpmodels/own/minimum.py",
         "while size > 0.5 * tol and length >= _SHORTEST:",
         "while size > 0.5 * tol and used < 11:",
         ("tests/unit/models/glm/test_glm_passes.py",),
     ),
-    Mutant("dpmodels/models/glm.py", "size * detail.factor", "size", replayed("glm-gptr")),
+    Mutant("dpmodels/own/curvature.py", "low, size * factor)", "low, size)", replayed("glm-gptr")),
     Mutant(
-        "dpmodels/models/newton.py",
+        "dpmodels/own/tilted.py",
         "return max(delta_gdp(eps, rho), removal_delta(eps, rho, kappa))",
         "return delta_gdp(eps, rho)",
         ("tests/unit/models/glm", "tests/privacy/test_exact_pins.py"),

@@ -253,7 +253,7 @@ def test_curvature_and_reach_of_counts(cap):
         verb="dp_glm", family="poisson", method="objpert", inference=False,
     )  # fmt: skip
     detail = plan.detail
-    from dpmodels.models.newton import WorkingRows
+    from dpmodels.own.minimum import WorkingRows
 
     rng = np.random.default_rng(0)
     worst = worst_score = 0.0
