@@ -332,8 +332,8 @@ _CURVES: dict[str, Callable[..., float] | str] = {
     "objective perturbation, replace": _TILT + ":replace_curve",
     "objective perturbation, two-sided, add-remove": _TILT + ":two_sided_add_remove",
     "objective perturbation, two-sided, replace": _TILT + ":two_sided_replace",
-    "posterior sampling, add-remove": "dpmodels.models.linear.profile:add_remove_curve",
-    "posterior sampling, replace": "dpmodels.models.linear.profile:replace_curve",
+    "posterior sampling, add-remove": "dpmodels.own.profile:add_remove_curve",
+    "posterior sampling, replace": "dpmodels.own.profile:replace_curve",
     "sl": "dpmodels.models.noised.curves:sl_hull_curve",
 }
 

@@ -727,7 +727,7 @@ _ALL = (
     ),
     OwnProof(
         "posterior draws",
-        ("models.linear.posterior:release", "models.linear.posterior:begin_draw"),
+        ("own.draws:release", "own.draws:begin_draw"),
         ("inner_normals", "inner_draw"),
         "a normal draw about the ridge solution, precision by released bounds of the least "
         "eigenvalue and of the residuals; one-sided composition",

@@ -228,8 +228,8 @@ INNER_NORMALS = (
     Mutant("dpmodels/own/curvature.py", "np.linalg.cholesky(H + lam * np.eye(design.p))", "np.linalg.cholesky(H + alpha * np.eye(design.p))", INNER),
     Mutant("dpmodels/own/curvature.py", "normals) / math.sqrt(gamma)", "normals) / gamma", INNER),
     Mutant("dpmodels/models/objpert.py", "tilt = detail.sigma * raw", "tilt = 0.9 * detail.sigma * raw", INNER),
-    Mutant("dpmodels/models/linear/posterior.py", "noise = normals / math.sqrt(gamma)", "noise = normals / gamma", INNER),
-    Mutant("dpmodels/models/linear/posterior.py", "return np.asarray(theta + np.linalg.solve(L.T, noise))", "return np.asarray(theta + np.linalg.solve(L, noise))", INNER),
+    Mutant("dpmodels/own/draws.py", "noise = normals / math.sqrt(done.gamma)", "noise = normals / done.gamma", INNER),
+    Mutant("dpmodels/own/draws.py", "return np.asarray(theta + np.linalg.solve(L.T, noise))", "return np.asarray(theta + np.linalg.solve(L, noise))", INNER),
 )  # fmt: skip
 
 #: People between passes.
@@ -713,8 +713,8 @@ MUTANTS = (
         replayed("outpert"),
     ),
     Mutant(
-        "dpmodels/models/linear/posterior.py",
-        "rbar = max(rbar, detail.Y)",
+        "dpmodels/own/draws.py",
+        "rbar = max(rbar, Y)",
         "rbar = rbar / 2",
         ("tests/privacy/test_exact_pins.py",),
     ),
@@ -1218,7 +1218,7 @@ _OF_QUERIES = tuple(
         ("dpmodels/proof/prove.py", "if norm != \"l2\" and self.size > 1:", "if False:", ("tests/unit/proof/test_prove.py",)),
         ("dpmodels/proof/prove.py", 'math.sqrt((2.0 if relation == "replace" else 1.0) * parts)', "math.sqrt(parts)", (REPLAY, "-k", "objpert")),
         ("dpmodels/models/linear/posterior.py", "half = mu * math.sqrt(math.fsum(DRAW_SHARES[k] for k in ONE_SIDED)) / 2.0", "half = mu * math.sqrt(math.fsum(DRAW_SHARES[k] for k in ONE_SIDED))", ("tests/unit/models/linear/test_gptr_start.py",)),
-        ("dpmodels/models/linear/posterior.py", 'each["bound"] / 2.0, each["draw"] / 2.0, d1=x, d2=x', 'each["bound"] / 2.0, each["draw"], d1=x, d2=x', ("tests/unit/models/linear/test_gptr_start.py",)),
+        ("dpmodels/own/draws.py", "at = Bounds(detail.kind, B, Y, mus[1], min(mus[2:])", "at = Bounds(detail.kind, B, Y, mus[1], 2.0 * min(mus[2:])", ("tests/unit/models/linear/test_gptr_start.py",)),
         ("dpmodels/models/linear/eptr.py", ".at_least(start.failure)[0])", ".at_least(0.5)[0])", ("tests/unit/models/linear/test_eptr_start.py",)),
         ("dpmodels/models/linear/eptr.py", 'raw.gaussian_real(_STEP_NAMES["coef"], theta, h)', 'raw.gaussian_real(_STEP_NAMES["coef"], theta, h / 2)', ("tests/unit/models/linear/test_eptr_start.py",)),
         ("dpmodels/sums/ask.py", "c * c * 2.0**-30", "c * 2.0**-30", ("tests/unit/models/linear/test_eptr_start.py",)),

@@ -313,14 +313,12 @@ def test_the_classic_mean_has_the_sensitivity_of_its_proof():
 
 def test_the_residual_bound_keeps_its_public_ends():
     """At least Y; under replace-one at most Y + B Y sqrt(n) / (2 sqrt(lam0)); else as released."""
-    from types import SimpleNamespace
+    from dpmodels.own.draws import bounded
 
-    from dpmodels.models.linear.posterior import _bounded
-
-    detail = SimpleNamespace(Y=1.0, B=1.0, n=100)
-    assert _bounded(3.0, detail, 0.0) == 3.0
-    assert _bounded(0.2, detail, 0.0) == 1.0
-    assert _bounded(100.0, detail, 4.0) == 1.0 + 10.0 / 4.0
+    assert bounded(3.0, 1.0, 1.0, 0.0, 100) == 3.0
+    assert bounded(0.2, 1.0, 1.0, 0.0, 100) == 1.0
+    assert bounded(100.0, 1.0, 1.0, 4.0, 100) == 1.0 + 10.0 / 4.0
+    assert bounded(100.0, 1.0, 1.0, 4.0, None) == 100.0
 
 
 # -- noised tables with scripted draws ------------------------------------------------------------

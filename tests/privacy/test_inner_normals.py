@@ -107,10 +107,10 @@ def test_posterior_draws_have_the_covariance_of_their_proof():
     """ops: (gamma (X'X + lam I))^-1, by public numbers alone."""
     case = Case("dp_ols", "ops", n=40)
     data = plain_rows(case)
-    plan, _, found = covariance(case, data, "draws", 3)
+    plan, done, found = covariance(case, data, "draws", 3)
     detail = plan.detail
     A = unit_moments(plan, data, detail.B) + detail.lam * np.eye(3)
-    assert found == pytest.approx(np.linalg.inv(A) / detail.gamma, rel=1e-4)
+    assert found == pytest.approx(np.linalg.inv(A) / done.detail.gamma, rel=1e-4)
 
 
 @pytest.mark.parametrize("method", ["adaops", "gptr"])
@@ -162,7 +162,7 @@ def test_set_normals_are_seen():
     """The oracle fails where the noise is of another size."""
     case = Case("dp_ols", "ops", n=40)
     data = plain_rows(case)
-    plan, _, found = covariance(case, data, "draws", 3)
+    plan, done, found = covariance(case, data, "draws", 3)
     other = dataclasses.replace(plan.detail, lam=1.3 * plan.detail.lam)
     A = unit_moments(plan, data, other.B) + other.lam * np.eye(3)
-    assert found != pytest.approx(np.linalg.inv(A) / other.gamma, rel=1e-4)
+    assert found != pytest.approx(np.linalg.inv(A) / done.detail.gamma, rel=1e-4)

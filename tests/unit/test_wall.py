@@ -805,7 +805,7 @@ PRODUCTS = {"einsum", "norm", "dot", "vdot", "inner", "tensordot", "matmul"}
 #: Modules that read rows in the caller's process, or hold what does, beside what can be reached
 #: from a job.
 WITH_ROWS = {
-    *(dotted(f).removeprefix("dpmodels.") for f in PACKAGE.glob("*/*.py") if f.parent.name in ("core", "own", "proof", "sums") and f.stem[0] != "_"),
+    *(dotted(f).removeprefix("dpmodels.") for f in PACKAGE.glob("*/*.py") if f.parent.name in ("core", "proof", "sums") and f.stem[0] != "_"),
     *(f.removesuffix(".py").replace("/", ".") for f in READ_HERE if not f.startswith("api/")),
     "models.objpert", "models.custom", "models.mean_ptr",
 }  # fmt: skip
