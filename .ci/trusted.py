@@ -62,7 +62,6 @@ GROUPS = (
         "Releases that are no query (proof/prove.py has their list), and bounds that they rest on.",
         "models/custom.py "
         "models/selection.py "
-        "models/linear/eptr.py "
         "models/mean_ptr.py "
         "models/votes.py own/ bought.py",
     ),

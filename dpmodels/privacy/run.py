@@ -719,7 +719,7 @@ class OwnProof:
 _ALL = (
     OwnProof(
         "ePTR, least squares",
-        ("models.linear.eptr:release", "models.linear.eptr:begin_eptr"),
+        ("own.least_squares:release", "own.least_squares:begin_eptr"),
         ("gaussian_real", "coin_gaussian"),
         "the projected solution moves by at most B(rho)/lambda while the released or tested lower "
         "bound of the least eigenvalue holds",

@@ -701,9 +701,9 @@ MUTANTS = (
     ),
     # -- least squares by moments, ePTR, and companions
     Mutant(
-        "dpmodels/models/linear/eptr.py",
-        'raw.gaussian_real("coefficients", theta, h)',
-        'raw.gaussian_real("coefficients", theta, h / 2)',
+        "dpmodels/own/least_squares.py",
+        'values["theta"] = raw.gaussian_real(STEP_NAMES["coef"], theta, h)',
+        'values["theta"] = raw.gaussian_real(STEP_NAMES["coef"], theta, h / 2)',
         replayed("ols-eptr"),
     ),
     Mutant(
@@ -1073,21 +1073,21 @@ MUTANTS = (
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
-        "dpmodels/models/linear/eptr.py",
+        "dpmodels/own/least_squares.py",
         "return (detail.ry + radius * float(np.linalg.norm(theta))) ** 2",
         "return detail.ry**2 + (radius * float(np.linalg.norm(theta))) ** 2",
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
-        "dpmodels/models/linear/eptr.py",
+        "dpmodels/own/least_squares.py",
         "t = np.append(-theta, 1.0)",
         "t = np.append(theta, 1.0)",
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
-        "dpmodels/models/linear/eptr.py",
-        "ls_bound(radius, detail.ry, rtheta) / safe *",
-        "ls_bound(radius, detail.ry, rtheta) / lower *",
+        "dpmodels/own/least_squares.py",
+        "ls_bound(radius, ry, rtheta) / safe *",
+        "ls_bound(radius, ry, rtheta) / lower *",
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
@@ -1219,10 +1219,10 @@ _OF_QUERIES = tuple(
         ("dpmodels/proof/prove.py", 'math.sqrt((2.0 if relation == "replace" else 1.0) * parts)', "math.sqrt(parts)", (REPLAY, "-k", "objpert")),
         ("dpmodels/models/linear/posterior.py", "half = mu * math.sqrt(math.fsum(DRAW_SHARES[k] for k in ONE_SIDED)) / 2.0", "half = mu * math.sqrt(math.fsum(DRAW_SHARES[k] for k in ONE_SIDED))", ("tests/unit/models/linear/test_gptr_start.py",)),
         ("dpmodels/own/draws.py", "at = Bounds(detail.kind, B, Y, mus[1], min(mus[2:])", "at = Bounds(detail.kind, B, Y, mus[1], 2.0 * min(mus[2:])", ("tests/unit/models/linear/test_gptr_start.py",)),
-        ("dpmodels/models/linear/eptr.py", ".at_least(start.failure)[0])", ".at_least(0.5)[0])", ("tests/unit/models/linear/test_eptr_start.py",)),
-        ("dpmodels/models/linear/eptr.py", 'raw.gaussian_real(_STEP_NAMES["coef"], theta, h)', 'raw.gaussian_real(_STEP_NAMES["coef"], theta, h / 2)', ("tests/unit/models/linear/test_eptr_start.py",)),
+        ("dpmodels/own/least_squares.py", "ask(BOUND_STEP, least, read).at_least(failure)", "ask(BOUND_STEP, least, read).at_least(0.5)", ("tests/unit/models/linear/test_eptr_start.py",)),
+        ("dpmodels/own/least_squares.py", 'return raw.gaussian_real(STEP_NAMES["coef"], theta, h)', 'return raw.gaussian_real(STEP_NAMES["coef"], theta, h / 2)', ("tests/unit/models/linear/test_eptr_start.py",)),
         ("dpmodels/sums/ask.py", "c * c * 2.0**-30", "c * 2.0**-30", ("tests/unit/models/linear/test_eptr_start.py",)),
-        ("dpmodels/models/linear/eptr.py", ".at_least(detail.delta_f)[0])", ".at_least(0.5)[0])", ("tests/unit/models/linear/test_eptr.py",)),
+        ("dpmodels/own/least_squares.py", 'ask(STEP_NAMES["bound"], least).at_least(failure)', 'ask(STEP_NAMES["bound"], least).at_least(0.5)', ("tests/unit/models/linear/test_eptr.py",)),
         ("dpmodels/models/moments.py", "people=True), rowmap.radius", "people=True), 1.0", ("tests/unit/models/moments/test_by_person.py",)),
         ("dpmodels/proof/prove.py", "apart = 2.0 * added\n", "apart = added\n", QUERIES),
         ("dpmodels/proof/prove.py", "return max(apart, alone) if relation == \"replace\"", "return apart if relation == \"replace\"", QUERIES),
