@@ -61,9 +61,8 @@ GROUPS = (
         "Proofs of their own",
         "Releases that are no query (proof/prove.py has their list), and bounds that they rest on.",
         "models/custom.py "
-        "models/selection.py "
         "models/mean_ptr.py "
-        "models/votes.py own/ bought.py",
+        "own/ bought.py",
     ),
 )
 

@@ -324,8 +324,8 @@ _TILT = "dpmodels.own.tilted"
 #: package's own modules are listed here, so that a saved guarantee can be read before its module is
 #: imported.
 _CURVES: dict[str, Callable[..., float] | str] = {
-    "best of geometric runs": "dpmodels.models.selection:geometric_rdp",
-    "best of poisson runs": "dpmodels.models.selection:poisson_rdp",
+    "best of geometric runs": "dpmodels.own.best:geometric_rdp",
+    "best of poisson runs": "dpmodels.own.best:poisson_rdp",
     "hessian-shaped sample": "dpmodels.own.curvature:tested_rdp",
     "jl": "dpmodels.models.linear.compared:jl_curve",
     "objective perturbation, add-remove": _TILT + ":add_remove_curve",

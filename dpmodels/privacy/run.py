@@ -826,7 +826,7 @@ _ALL = (
     ),
     OwnProof(
         "selection",
-        ("models.selection:_best",),
+        ("own.best:_best",),
         ("inner_source",),
         "the best of a random number of private candidates",
         ("models/custom.md", "7"), "dp_select", "inner: the candidates draw",
@@ -834,7 +834,7 @@ _ALL = (
     ),
     OwnProof(
         "stable winner",
-        ("models.votes:majority",),
+        ("own.voting:majority",),
         (),
         "where the margin is above 2, which the released bound misses with probability delta at "
         "most, every neighbour has the same winner",
@@ -842,7 +842,7 @@ _ALL = (
     ),
     OwnProof(
         "PATE with a data-dependent bound",
-        ("models.votes:answer_queries",),
+        ("own.voting:answer_queries",),
         ("inner_source",),
         "noisy argmax; the Renyi bound at the votes is released with smooth noise",
         ("models/votes.md", "5.2"), "dp_pate", "inner: the scale of the noise is private",

@@ -234,7 +234,7 @@ def test_only_the_door_opens_rows_makes_noise_and_calls_a_stage():
 
 
 #: A method of a released object, and a verb without a formula, that read rows themselves.
-MAY_OPEN = {"models/noised/table.py", "models/selection.py"}
+MAY_OPEN = {"models/noised/table.py", "own/best.py"}
 
 
 def test_the_door_is_opened_by_verbs():

@@ -166,8 +166,8 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     )  # fmt: skip
     # the failures cost gaussian_replace(mu, 3x)[1] in all under replace-one
     cost = (gaussian_replace(mu, 3 * x)[1] if factor == 2.0 else 3 * x) / 3.0
-    rest = 1.0 - f1 - f2
-    each = [factor * (math.sqrt(part) * mu) for part in (f1, f2, rest / draws)]
+    of_draws = (1.0 - f1 - f2) / draws
+    each = [factor * (math.sqrt(part) * mu) for part in (f1, f2, of_draws)]
     steps = [
         Step(EIGEN_STEP, Gaussian(each[0]), share=f1 * (1 - bought), failure=cost),
         Step(RESIDUAL_STEP, Gaussian(each[1]), share=f2 * (1 - bought), failure=cost),
