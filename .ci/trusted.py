@@ -60,8 +60,6 @@ GROUPS = (
     (
         "Proofs of their own",
         "Releases that are no query (proof/prove.py has their list), and bounds that they rest on.",
-        "models/custom.py "
-        "models/mean_ptr.py "
         "own/ bought.py",
     ),
 )

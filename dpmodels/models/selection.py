@@ -17,8 +17,8 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.models.custom import safe_number, safe_vector
 from dpmodels.own.best import BEST_STEP, Choice, chosen
+from dpmodels.own.proposed import safe_number, safe_vector
 from dpmodels.privacy.composition import Guarantee, delta_of_parts
 from dpmodels.privacy.mechanisms import RDP, Approximate, Step, mu_gdp
 from dpmodels.privacy.run import RUNS_NOTE, own_proof

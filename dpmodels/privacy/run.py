@@ -802,14 +802,14 @@ _ALL = (
     ),
     OwnProof(
         "classic propose-test-release, mean",
-        ("models.mean_ptr:release_ptr",),
+        ("own.proposed:release_ptr",),
         ("coin_gaussian",),
         "the clipped mean about the shortest interval is stable at a distance from bad tables",
         ("models/mean.md", "6"), "dp_mean.ptr", "coin", ("dp_mean.ptr",),
     ),
     OwnProof(
         "ePTR for a user-supplied estimator",
-        ("models.custom:release_eptr",),
+        ("own.proposed:release_eptr",),
         ("coin_gaussian", "gaussian_real"),
         "true if the user's two conditions are: safety moves by 1, and bounds the estimate's move",
         ("models/mean.md", "6"), "dp_eptr.coin", "distance, coin",
@@ -817,7 +817,7 @@ _ALL = (
     ),
     OwnProof(
         "generalized propose-test-release for a user-supplied mechanism",
-        ("models.custom:release_gptr",),
+        ("own.proposed:release_gptr",),
         ("laplace_real", "inner_source"),
         "true if the user's bound of the privacy loss is: one-sided composition",
         ("privacy/one_sided.md", "1"), "dp_gptr.propose",

@@ -771,15 +771,15 @@ MUTANTS = (
     ),
     # -- mean, bayes, kernel, pca, votes
     Mutant(
-        "dpmodels/models/mean_ptr.py",
+        "dpmodels/own/proposed.py",
         "(4 * detail.slack + 6) * c",
         "(2 * detail.slack + 6) * c",
         ("tests/privacy/test_exact_pins.py", "tests/unit/models/mean"),
     ),
     Mutant(
-        "dpmodels/models/custom.py",
-        'sd = float(plan.request["alpha"]) * GRID_ALLOWANCE * agm(detail.eps_r, detail.delta)',
-        'sd = 0.5 * float(plan.request["alpha"]) * GRID_ALLOWANCE * agm(detail.eps_r, detail.delta)',
+        "dpmodels/own/proposed.py",
+        'sd = float(plan.request["alpha"]) * GRID_ALLOWANCE * agm(',
+        'sd = 0.5 * float(plan.request["alpha"]) * GRID_ALLOWANCE * agm(',
         replayed("dp_eptr"),
     ),
     # -- the ground: run, composition, convert, ledger

@@ -12,9 +12,10 @@ from scipy.stats import norm
 import dpmodels as dp
 from dpmodels.audit.replay import replay_stage
 from dpmodels.bought import threshold
+from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.schema import Schema
-from dpmodels.models.mean_ptr import PtrMeanDetail, sensitivity
 from dpmodels.models.objpert import COEF_STEP, INEXACT_STEP
+from dpmodels.own.proposed import PtrMeanDetail, sensitivity
 from dpmodels.privacy import ledger_file as sqlite_store
 from dpmodels.privacy.account import Account, entries_of
 from dpmodels.privacy.composition import Guarantee, delta_of_parts
@@ -304,10 +305,12 @@ def test_the_lower_bound_of_eptr_fails_with_the_charged_probability():
 def test_the_classic_mean_has_the_sensitivity_of_its_proof():
     """A box of width 2c moves by at most (4T + 6) c / n a coordinate."""
     for d, slack, c, n in ((1, 3, 0.5, 40), (3, 11, 2.0, 500)):
-        detail = PtrMeanDetail(np.full(d, c), slack, 1.0, 1.0, 1e-3)
+        detail = PtrMeanDetail(np.full(d, c), slack, 1.0)
         expected = math.sqrt(d) * (4 * slack + 6) * c / n
         assert sensitivity(detail, n) == pytest.approx(expected, rel=1e-5)
         assert sensitivity(detail, n) >= expected
+        with pytest.raises(PrivacyBugError, match="in common"):
+            sensitivity(detail, 2 * (slack + 1))
 
 
 def test_the_residual_bound_keeps_its_public_ends():

@@ -606,7 +606,7 @@ READ_HERE = {
     "own/noised.py": "every row is released, with noise of its own",
     "models/linear/compared.py": "every row meets normals of its own",
     "own/subsample.py": "the user's test takes a table",
-    "models/custom.py": "the user's functions take all rows",
+    "own/proposed.py": "the user's functions take all rows",
     "own/minimum.py": "mapped rows are kept until the minimum is found",
     "own/curvature.py": "the curvature at the minimum is a sum of floats",
 }
@@ -807,7 +807,7 @@ PRODUCTS = {"einsum", "norm", "dot", "vdot", "inner", "tensordot", "matmul"}
 WITH_ROWS = {
     *(dotted(f).removeprefix("dpmodels.") for f in PACKAGE.glob("*/*.py") if f.parent.name in ("core", "proof", "sums") and f.stem[0] != "_"),
     *(f.removesuffix(".py").replace("/", ".") for f in READ_HERE if not f.startswith("api/")),
-    "models.objpert", "models.custom", "models.mean_ptr",
+    "models.objpert",
 }  # fmt: skip
 _EXACT = "integers of which every partial sum fits a float: exact in any order"
 _PUBLIC = "public or released numbers: the map itself, the same for every row"
@@ -923,7 +923,7 @@ NOT_AN_END = {
     "core.clusters.PeopleByCluster.parts": "summed over a person's part, which is ended",
     "core.units.summed_scores": "summed over a unit, whose sum is ended",
     "core.sets.Bins.add": "shares of a unit that add up to 2^20 at most",
-    "models.custom._rounded": _OUTPUT,
+    "own.proposed._rounded": _OUTPUT,
     "own.curvature.release_tested": _OUTPUT,
     "models.linear.compared.release_jl": _OUTPUT,
     "proof.sets.Ball.corners": _CORNERS,
