@@ -19,7 +19,6 @@ from dpmodels.own.profile import largest_m, largest_s
 from dpmodels.privacy.mechanisms import Profile, check_failure
 from dpmodels.privacy.run import ROUND_UP, own_proof
 from dpmodels.proof.prove import Of
-from dpmodels.ranges import with_ranges
 from dpmodels.records import Release
 from dpmodels.sums.ask import ALL, Added, Ask, Moments, Query, Raw, Read
 from dpmodels.sums.rowmap import RowMap, unit_scale
@@ -106,7 +105,6 @@ def sample(S: Array, b: Array, done: LinearReleased, normals: Array) -> Array:
     return np.asarray(theta + np.linalg.solve(L.T, noise))
 
 
-@with_ranges
 def release(plan: Plan[Any], ask: Ask, design: Design) -> Release:
     """Release two bounds, choose ridge and noise from them, and sample.
 

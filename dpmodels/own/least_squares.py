@@ -22,7 +22,6 @@ from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import Of
 from dpmodels.proof.sets import Ball, float_allowance, ls_bound
 from dpmodels.proof.statistics import Gram
-from dpmodels.ranges import with_ranges
 from dpmodels.records import Release
 from dpmodels.sums.ask import Added, Ask, Moments, Query, Read, clipped_residuals
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
@@ -138,7 +137,6 @@ def auto_noise(
     return rho, rtheta, ls_bound(radius, ry, rtheta) / safe * (1.0 + allowance)
 
 
-@with_ranges
 def release(plan: Plan[OlsDetail], ask: Ask, design: Design) -> Release:
     """Run ePTR least squares on the rows.
 

@@ -746,13 +746,13 @@ MUTANTS = (
     ),
     # -- ranges
     Mutant(
-        "dpmodels/bought.py",
+        "dpmodels/ranges.py",
         "sd = math.sqrt(2.0 * bins) / purchase.mu",
         "sd = 1e-3 * math.sqrt(2.0 * bins) / purchase.mu",
         ("tests/privacy/test_exact_pins.py",),
     ),
     Mutant(
-        "dpmodels/bought.py",
+        "dpmodels/ranges.py",
         "return sd, 1.0 + tail_margin(sd, purchase.delta / bins)",
         "return sd, tail_margin(sd, purchase.delta / bins)",
         ("tests/privacy/test_exact_pins.py",),

@@ -11,7 +11,6 @@ from scipy.stats import norm
 
 import dpmodels as dp
 from dpmodels.audit.replay import replay_stage
-from dpmodels.bought import threshold
 from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.schema import Schema
 from dpmodels.models.objpert import COEF_STEP, INEXACT_STEP
@@ -30,7 +29,7 @@ from dpmodels.privacy.mechanisms import (
     gaussian_replace,
 )
 from dpmodels.privacy.run import Run
-from dpmodels.ranges import plan_purchase
+from dpmodels.ranges import plan_purchase, threshold
 from dpmodels.variables import Levels, Real
 
 # -- bought ranges -------------------------------------------------------------------------------

@@ -644,7 +644,7 @@ def test_methods_that_read_here_say_so():
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("dpmodels.sums.ask", "Ask"), ("dpmodels.bought", "buy_ranges"),
+    [("dpmodels.sums.ask", "Ask"), ("dpmodels.ranges", "buy_ranges"),
      ("dpmodels.scoring.units", "release_scoring")],
 )  # fmt: skip
 def test_the_check_of_workers_can_fail(closure, module, name):

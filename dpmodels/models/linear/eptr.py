@@ -32,7 +32,7 @@ from dpmodels.own.least_squares import (
 from dpmodels.planning import SPREAD, Plan, column_radius, expected_errors, spreads
 from dpmodels.privacy.mechanisms import upper_quantile
 from dpmodels.proof.sets import ls_bound
-from dpmodels.ranges import FAILURE_SHARE, Split, pair_part
+from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -319,7 +319,7 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
 register_method(
     Method(
         name="eptr", verb="dp_ols", proof="models/linear/eptr.md", foretells=True,
-        title="ePTR least squares", backend=Backend(plan, release, estimate),
+        title="ePTR least squares", backend=Backend(plan, with_ranges(release), estimate),
         endings=(Ending(EPTR_SCORED, why_not, "ePTR alone"),),
         needs=("delta > 0", "several passes"), inference="yes", accepts=("weights",),
         reference=(

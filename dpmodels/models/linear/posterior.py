@@ -50,7 +50,7 @@ from dpmodels.privacy.mechanisms import (
     mu_gdp,
 )
 from dpmodels.privacy.run import FLOAT_NOTE
-from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase
+from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -422,7 +422,7 @@ POSTERIOR_SCORED = Backend(
     title="least squares, private, from a posterior draw",
 )  # fmt: skip
 
-GPTR = Backend(plan, release, estimate)
+GPTR = Backend(plan, with_ranges(release), estimate)
 
 _sampled = functools.partial(
     Method, verb="dp_ols", proof="models/linear/posterior.md", backend=GPTR,
@@ -475,7 +475,7 @@ register_method(
     _sampled(
         name="ops",
         title="OPS-Balanced, exact calibration",
-        backend=Backend(plan_ops, release, estimate),
+        backend=replace(GPTR, plan=plan_ops),
         needs=("delta > 0", "one pass", "ranges"),
         relations=("replace",),
         reference="Wang (2018), Revisiting differentially private linear regression",
