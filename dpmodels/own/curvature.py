@@ -40,13 +40,12 @@ class TestedDetail:
     failure: float  # Probability that the released bound of the curvature misses
 
 
-def displacement(alpha: float, B: float, Lg: float | None = None) -> float:
-    """Return D(alpha) = -(1/R) log(1 - R Lg/alpha): the minimum moves by at most this.
+def displacement(alpha: float, B: float) -> float:
+    """Return D(alpha) = -(1/R) log(1 - R Lg/alpha), R = Lg = B: the minimum moves by at most this.
 
-    Needs R Lg < alpha.
+    Needs B^2 < alpha.
     """
-    Lg = B if Lg is None else Lg
-    return -math.log1p(-B * Lg / alpha) / B
+    return -math.log1p(-B * B / alpha) / B
 
 
 def curvature_sensitivity(B: float) -> float:

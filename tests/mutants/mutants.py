@@ -119,7 +119,7 @@ CELLS = (
     Mutant("dpmodels/core/parallel.py", "ahead *= np.divide(1.0, length", "ahead *= 1.1 * np.divide(1.0, length", _CELLS),
     Mutant("dpmodels/core/parallel.py", "part[self.cells :] << LOW_NOISE", "part[self.cells :] << 19", ("tests/unit/scoring/test_cells.py",)),
     Mutant("dpmodels/core/parallel.py", "end_in_ball(z, self.kept)", "np.trunc(z, out=z)", _CELLS),
-    Mutant("dpmodels/sums/cells.py", "rows = 1 << (_EXACT - bits)", "rows = 1 << _EXACT", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "len(cells), _ROWS):\n            part = slice(a, a + _ROWS)", "len(cells), 1 << 60):\n            part = slice(a, a + (1 << 60))", ("tests/unit/sums/test_cells.py",)),
 )  # fmt: skip
 #: Passes cut into tasks.
 TASKS = ("tests/unit/sources/test_tasks.py",)
@@ -174,7 +174,6 @@ BY_THEMSELVES = (
     Mutant("dpmodels/sums/products.py", "    high -= first\n    low -= high\n", "    high -= first\n", ALONE),
     Mutant("dpmodels/sums/products.py", "square = squares(part)", 'square = np.einsum("ij,ij->j", part, part)', ALONE),
     Mutant("dpmodels/own/minimum.py", "norm = np.sqrt(squares(X))", 'norm = np.sqrt(np.einsum("ij,ij->j", X, X))', ALONE),
-    Mutant("dpmodels/sums/products.py", "length[~(square <= MOST)] = np.inf", "", END),
     Mutant("dpmodels/sums/products.py", "        w[:, gone] = 0.0\n        length[gone]", "        length[gone]", END),
     Mutant("dpmodels/sums/products.py", "        length[gone] = 0.0\n", "", END),
     Mutant("dpmodels/sums/products.py", "        out[:, gone] = 0.0\n    return", "        pass\n    return", END),
