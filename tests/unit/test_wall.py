@@ -822,8 +822,6 @@ NOT_OF_A_ROW = {
     "sums.cells.gram_of": _EXACT,
     "sums.cells.sum_of": _EXACT,
     "sums.rowmap.RowMap.affine": _PUBLIC,
-    "proof.sets.floored_cholesky": _PUBLIC,
-    "proof.sets.rotated": _PUBLIC,
     **dict.fromkeys(
         (
             *(f"models.linear.compared.{name}" for name in (
