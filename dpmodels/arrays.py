@@ -1,4 +1,4 @@
-"""The one array type of the package, float64 numbers of any shape, and roots of functions."""
+"""The one array type of the package, float64 numbers of any shape; roots and quantiles."""
 
 from __future__ import annotations
 
@@ -64,3 +64,18 @@ def brent(f: Callable[[float], float], lo: float, hi: float, **how: Any) -> floa
         return float(brentq(value, lo, hi, **how))
     except RuntimeError as error:
         raise ValueError(str(error)) from None
+
+
+def chi2_upper(k: float, p: float) -> float:
+    """Return q with P(chi-square_k > q) = p."""
+    from scipy.special import chdtri  # loaded on first use
+
+    return float(chdtri(k, p))
+
+
+def f_upper(a: float, b: float, p: float) -> float:
+    """Return q with P(F_{a, b} > q) = p."""
+    from scipy.special import fdtri
+
+    # fdtri inverts the lower tail; for tiny p swap the degrees of freedom instead of forming 1-p
+    return 1.0 / float(fdtri(b, a, p))

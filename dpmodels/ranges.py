@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmodels.bought import SAMPLE_ROWS, buy_ranges, threshold
+from dpmodels.bought import SAMPLE_ROWS, Sample, random_sample
 from dpmodels.errors import RequestError
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.mechanisms import BOUGHT, Approximate, Gaussian, Pure, Step, mu_gdp
 from dpmodels.privacy.returns import EARLY_ENDS_SHARE
+from dpmodels.privacy.run import tail_margin
 from dpmodels.records import Release, Request
 
 if TYPE_CHECKING:
@@ -210,6 +211,100 @@ def pair_part(request: Request, to_buy: tuple[str, ...]) -> Part:
     )
 
 
+# -- The ranges of columns, from kept bins.
+
+
+#: Reach of an estimated range, in standard deviations of the released histogram.
+TAIL = 3.0
+
+
+def threshold(purchase: Purchase) -> tuple[float, float]:
+    """Return (sd, tau): noise of a count, and the count below which a bin is not kept.
+
+    tau is raised by one grid step of the discrete noise.
+    """
+    bins = 2 * len(purchase.columns)
+    sd = math.sqrt(2.0 * bins) / purchase.mu
+    return sd, 1.0 + tail_margin(sd, purchase.delta / bins)
+
+
+def extend_range(
+    bins: list[int], counts: list[float], h: float, *, response: bool
+) -> tuple[float, float]:
+    """Return the range of the kept bins, widened where the released counts show a tail.
+
+    Bins below the threshold are invisible: up to tau rows a side would be clipped, and clipping
+    the response biases every interval. Where an end bin holds less than half of the fullest one
+    the range reaches to ``TAIL`` standard deviations of the released histogram (post-processing,
+    free); for the response also where fewer than four bins say nothing of the shape. A hard edge
+    (a uniform or a two-point variable) is left alone.
+    """
+    w = np.asarray(counts)
+    middle = (np.asarray(bins, dtype=float) + 0.5) * h
+    mean = float(w @ middle / w.sum())
+    sd = math.sqrt(float(w @ (middle - mean) ** 2 / w.sum()))
+    lo, hi = bins[0] * h, (bins[-1] + 1) * h
+    unknown_shape = response and len(bins) < 4
+    if unknown_shape or 2.0 * counts[0] < max(counts):
+        lo = min(lo, mean - TAIL * sd)
+    if unknown_shape or 2.0 * counts[-1] < max(counts):
+        hi = max(hi, mean + TAIL * sd)
+    return lo, hi
+
+
+def column_range(
+    over: Sample, j: int, name: str, n: int, tau: float, *, response: bool
+) -> tuple[float, float] | None:
+    """Return [lo, hi] of one column, or None if a histogram keeps nothing."""
+    base = 2 if n >= 12 * tau else 4
+    bins, _ = over.scale_bins(j, name, base, tau)
+    if not bins:
+        return None
+    scale = math.ldexp(1.0, (bins[-1] + 1) * (1 if base == 2 else 2))
+    if base == 2:
+        h = scale / 4 if n > 40 * tau else scale / 2
+    else:
+        h = scale / 8 if n > 40 * tau else scale / 4
+    bins, counts = over.range_bins(j, name, h, tau)
+    return extend_range(bins, counts, h, response=response) if bins else None
+
+
+def buy_ranges(
+    purchase: Purchase, design: Design, ask: Ask, *, wide: bool = False
+) -> Design | None:
+    """Buy the ranges of ``purchase.columns``; return the completed design, or None: no reply.
+
+    There is none where some histogram kept no bin; the charge stands. ``wide``: the ranges of
+    predictors are widened as those of the response (post-processing), for methods to which width
+    costs little, since clipped predictors bias slopes.
+
+    Privacy
+    -------
+    Unit: one row; replace-one, n public. One row changes one pair and one value of a column, so
+    each histogram moves by sqrt(2); cost ``mu``-GDP plus ``delta``. Pairs come from a uniform
+    permutation drawn without looking at the values, and are not kept. Where the unit is a person,
+    the rows are people: one row of each, that of the smallest keyed hash (``units.md``, 5).
+    """
+    mean = design.response is None  # the columns themselves are what is averaged
+    names = [*design.names, design.response.name if design.response else ""]
+    _, tau = threshold(purchase)
+    places = [
+        len(names) - 1 if c == names[-1] and c else names.index(c) for c in purchase.columns
+    ]
+    over = random_sample(design, places, ask)
+    read = ask.n if over.keep is None else len(over.keep)
+    intervals: dict[str, tuple[float, float]] = {}
+    for j, name in enumerate(purchase.columns):
+        interval = column_range(
+            over, j, name, read, tau, response=mean or wide or name == names[-1]
+        )
+        if interval is None:
+            return None
+        intervals[name] = interval
+    ask.forget(over)  # the cells of a million rows are not kept through the passes to come
+    return design.with_bounds(intervals)
+
+
 def ranged_design(plan: Plan[Any], ask: Ask, *, wide: bool = False) -> Design | None:
     """Return the design with every range known, estimated if planned, or None after a no-reply.
 
@@ -253,7 +348,7 @@ def expected_reply(purchase: Purchase, n: int) -> float:
     """Return the probability that ranges can be estimated, for normal columns.
 
     This is the probability that in every histogram some bin exceeds the threshold. Otherwise the
-    call returns no reply. The rule is that of :func:`dpmodels.bought.column_range` for the
+    call returns no reply. The rule is that of :func:`column_range` for the
     fullest bin, averaged over the position of the unknown scale between powers of two. It is a
     function of public numbers only. A column with few values does better, one with heavy tails
     worse.

@@ -355,7 +355,8 @@ def dp_vote(
     ...     dp.dp_vote(["a"] * 300 + ["b"] * 60, ["a", "b"], eps=1, delta=1e-6, seed=1).label
     'a'
     """
-    from dpmodels.models.votes import VoteResult, release_winner, vote_plan
+    from dpmodels.models.votes import VoteResult, vote_plan
+    from dpmodels.own.voting import release_winner
 
     eps, delta = check_eps_delta(eps, delta)
     names = list(classes) if not isinstance(classes, str) else []
@@ -463,7 +464,8 @@ def dp_pate(
     >>> int(answer.labels.sum())
     0
     """
-    from dpmodels.models.votes import PateResult, pate_plan, release_labels
+    from dpmodels.models.votes import PateResult, pate_plan
+    from dpmodels.own.voting import release_labels
 
     eps, delta = check_eps_delta(eps, delta)
     checked(budget, seed)

@@ -7,7 +7,7 @@ the engine (:mod:`dpmodels.scoring`) does the rest. Proofs: ``scoring/theory.md`
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,20 +16,16 @@ from dpmodels import messages
 from dpmodels.errors import RequestError
 from dpmodels.families import FAMILIES, LINKS, assumed_mean, family_of
 from dpmodels.models import objpert
-from dpmodels.models.newton import (
-    LogisticLoss,
-    WorkingRows,
-    back_map,
-    curvature_sensitivity,
-    displacement,
-    evaluate,
-    hessian_gamma,
-    minimise,
-    passes_over,
-    planned_passes,
-    rounding_error,
-)
+from dpmodels.models.newton import back_map, planned_passes
 from dpmodels.models.objpert import check_common, full_radius, working_map
+from dpmodels.own.curvature import (
+    COEF_STEP,
+    CURVATURE_STEP,
+    TestedDetail,
+    hessian_gamma,
+    release_tested,
+)
+from dpmodels.own.minimum import WorkingRows
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.composition import delta_of_parts
 from dpmodels.privacy.mechanisms import (
@@ -40,7 +36,7 @@ from dpmodels.privacy.mechanisms import (
     failure_part,
     mu_gdp,
 )
-from dpmodels.privacy.run import FLOAT_NOTE, own_proof, tail_margin
+from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
     BOUNDS_SHARE,
@@ -60,7 +56,6 @@ from dpmodels.scoring.run import Chain, FitStatistics, ModelSpec
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.sums.ask import Ask
 
 
 #: The release of the passes.
@@ -182,45 +177,26 @@ GLM_SCORED = Backend(plan_scored, release_scored, estimate_scored, people=True)
 # first. Objective perturbation is more accurate wherever it was compared.
 
 
-CURVATURE_STEP, COEF_STEP = "smallest curvature", "coefficients"
 _CURVATURE_SHARE = 0.1
-_TOL = 1e-9
-#: The curvature is released up to this multiple of B^2: beyond it there is nothing to gain.
-_CAP = 1e5
 
 
-@dataclass(frozen=True)
-class TestedDetail:
-    """Public decisions of the fit before the first row."""
-
-    shape: str
-    B: float
-    lam: float
-    # mu1, rho: add/remove strengths.
-    mu1: float
-    rho: float
-    factor: float  # 2 where the steps are stated under replace-one
-    d1: float
-    top: float = 0.0  # Largest Renyi order of the bound, public (hessian)
-
-
-def _iso(request: Request, B: float, d: int) -> tuple[TestedDetail, list[Step], str | None]:
+def _iso(request: Request, rows: WorkingRows) -> tuple[TestedDetail, list[Step], str | None]:
     """Plan output noise after a private test of the curvature."""
     factor = 2.0 if request.relation == "replace" else 1.0
     mu = mu_gdp(request.eps, 0.8 * request.delta) / factor
     cost = 0.2 * request.delta
-    d1 = failure_part(mu, cost, request.relation)
     mu1, rho = math.sqrt(_CURVATURE_SHARE) * mu, math.sqrt(1 - _CURVATURE_SHARE) * mu
-    lam = request["lam"] or B * B * max(3 * math.sqrt(d) / rho, 2.0)
-    detail = TestedDetail("iso", B, float(lam), mu1, rho, factor, d1)
+    B2, d = rows.radius * rows.radius, len(rows.scale)
+    lam = request["lam"] or B2 * max(3 * math.sqrt(d) / rho, 2.0)
     steps = [
         Step(CURVATURE_STEP, Gaussian(factor * mu1), share=_CURVATURE_SHARE, failure=cost),
         Step(COEF_STEP, Gaussian(factor * rho), share=1 - _CURVATURE_SHARE, label="output noise"),
     ]
-    return detail, steps, None
+    miss = failure_part(mu, cost, request.relation)
+    return TestedDetail(rows, float(lam), miss), steps, None
 
 
-def _hessian(request: Request, B: float, d: int) -> tuple[TestedDetail, list[Step], str | None]:
+def _hessian(request: Request, rows: WorkingRows) -> tuple[TestedDetail, list[Step], str | None]:
     """Plan a posterior draw N(theta*, (gamma H)^-1) after a private test of the curvature."""
     eps, delta = request.eps, request.delta
     proved = None
@@ -244,16 +220,15 @@ def _hessian(request: Request, B: float, d: int) -> tuple[TestedDetail, list[Ste
     for _ in range(40):
         mid = 0.5 * (lo + hi)
         lo, hi = (mid, hi) if delta_of_parts(steps(mid), eps) <= delta else (lo, mid)
-    mu1, rho = math.sqrt(_CURVATURE_SHARE) * lo, math.sqrt(1 - _CURVATURE_SHARE) * lo
+    rho, B = math.sqrt(1 - _CURVATURE_SHARE) * lo, rows.radius
     # lam alone must leave room: psi <= half of the Renyi budget
-    lam = B * B * max(3 * math.sqrt(d) / rho, 2.0)
+    lam = B * B * max(3 * math.sqrt(len(rows.scale)) / rho, 2.0)
     while hessian_gamma(top, rho, lam, B) <= hessian_gamma(top, rho, 1e12, B) * lam / 1e12 / 2:
         lam *= 1.2
     lam = float(request["lam"] or lam)
-    detail = TestedDetail("hessian", B, lam, mu1, rho, 1.0, d1, top)
     if hessian_gamma(top, rho, lam, B) <= 0:
         raise RequestError("lam= is too small for shape='hessian': leave it out, or enlarge it")
-    return detail, steps(lo), proved
+    return TestedDetail(rows, lam, d1), steps(lo), proved
 
 
 def plan_tested(request: Request, design: Design, n: int | None) -> Plan[Any]:
@@ -271,68 +246,26 @@ def plan_tested(request: Request, design: Design, n: int | None) -> Plan[Any]:
             "method='objpert'"
         )
     B = float(request["radius"] or full_radius(design))
-    build = _iso if request["shape"] == "iso" else _hessian
-    detail, steps, proved = build(request, B, design.p)
+    is_iso = request["shape"] == "iso"
+    detail, steps, proved = (_iso if is_iso else _hessian)(
+        request, WorkingRows(*working_map(design), B, B)
+    )
     if detail.lam <= B * B:
         raise RequestError(f"lam= must exceed B^2 = {B * B:.4g} (working units) for method='gptr'")
     return Plan.of(
-        request, design, n, steps, notes=(FLOAT_NOTE,) if detail.shape == "hessian" else (),
+        request, design, n, steps, notes=() if is_iso else (FLOAT_NOTE,),
         proved=proved,
         scales={"ridge (working units)": detail.lam, "row norm bound (working units)": B},
         detail=detail, passes=planned_passes(n, design.p) + 1,  # the curvature takes the last
     )  # fmt: skip
 
 
-def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
-    """Release a lower bound of the curvature at the optimum, then the coefficients.
-
-    **Privacy.** Unit: one row. One-sided composition (``privacy/one_sided.md``, section 1). The
-    distance to the exact optimum is certified by the gradient norm and added to the sensitivity.
-    Rows that fit in memory are read and kept by the caller, who also adds up the curvature, in
-    floats; other passes are sums of integers, by tasks where there are any.
-    """
-    raw = ask.raw(own_proof("logistic posterior"))
-    detail = plan.detail
-    design = plan.design
-    scale, shift = working_map(design)
-    B, lam = detail.B, detail.lam
-    working = WorkingRows(scale, shift, B, B)
-    loss = LogisticLoss()
-    tol = max(_TOL * B, 2.0 * rounding_error(plan.n, B, loss))
-    theta = minimise(
-        rows=working, loss=loss, lam=lam, tilt=np.zeros(design.p), tol=tol, n=raw.rows.n,
-        passes=plan.passes - 1, **passes_over(raw.rows, design, working, loss),
-    ).theta  # fmt: skip
-    _, _, H = evaluate(raw.rows.blocks(design), working, loss, theta)
-    # |theta - theta*| <= tol/lam moves an eigenvalue by a factor exp(B tol/lam) at most, at both
-    # neighbours; the cap makes that an absolute bound (it also allows for rounding)
-    size = curvature_sensitivity(B) + 4.0 * _CAP * B * B * B * tol / lam
-    low = min(max(0.0, float(np.linalg.eigvalsh(H)[0])), _CAP * B * B)
-    noisy = float(raw.gaussian_real(CURVATURE_STEP, low, size * detail.factor))
-    alpha = lam + max(0.0, noisy - tail_margin(size / detail.mu1, detail.d1))
-    gamma = sd = math.nan
-    if detail.shape == "iso":
-        D = (displacement(alpha, B) + 2.0 * tol / lam) * (1.0 + 1e-6)
-        values = raw.gaussian_real(COEF_STEP, theta, D * detail.factor)
-        sd = D / detail.rho
-    else:
-        gamma = hessian_gamma(detail.top, detail.rho, alpha, B) * (1.0 - 1e-4)
-        L = np.linalg.cholesky(H + lam * np.eye(design.p))
-        normals = raw.inner_normals(COEF_STEP, design.p)
-        values = theta + np.linalg.solve(L.T, normals) / math.sqrt(gamma)
-        grid = 2.0**-34 / math.sqrt(gamma * alpha)
-        values = np.round(values / grid) * grid
-    # beside the working map the noise that was made from the bound
-    done = (scale, shift, sd, gamma)
-    return Release({"theta": values, "alpha": np.array(alpha)}, plan.guarantee, design, detail=done)
-
-
 def estimate_tested(plan: Plan[TestedDetail], release: Release) -> Estimate:
     """Map the release back to the user's units."""
     detail = plan.detail
-    scale, shift, sd, gamma = release.detail
+    sd, gamma = release.detail
     design = release.design
-    A = back_map(scale, shift, design.has_intercept)
+    A = back_map(detail.working.scale, detail.working.shift, design.has_intercept)
     notes = [
         messages.NO_SAMPLING_GLM(),
         messages.GLM_RIDGE(lam=detail.lam, share=""),

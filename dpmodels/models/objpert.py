@@ -17,19 +17,21 @@ from dpmodels.arrays import Array, brent
 from dpmodels.errors import RequestError
 from dpmodels.families import family_of
 from dpmodels.models.newton import (
+    back_map,
+    largest_rho,
+    logistic_profile,
+    planned_passes,
+    two_sided_profile,
+)
+from dpmodels.own.minimum import (
     PRIVATE_ROWS,
     LogisticLoss,
     Loss,
     PoissonLoss,
     WorkingRows,
-    back_map,
-    largest_rho,
-    logistic_profile,
     minimise,
     passes_over,
-    planned_passes,
     rounding_error,
-    two_sided_profile,
 )
 from dpmodels.planning import Plan, Purchase, column_radius
 from dpmodels.privacy.composition import delta_of_parts

@@ -319,21 +319,21 @@ class Approximate:
         return self.delta + (1 - self.delta) * Pure(self.eps).delta_at(eps)
 
 
-_TILT = "dpmodels.models.newton"
+_TILT = "dpmodels.own.tilted"
 #: Named curves: name -> function(eps_or_alpha, **parameters), or "module:function". Curves of the
 #: package's own modules are listed here, so that a saved guarantee can be read before its module is
 #: imported.
 _CURVES: dict[str, Callable[..., float] | str] = {
-    "best of geometric runs": "dpmodels.models.selection:geometric_rdp",
-    "best of poisson runs": "dpmodels.models.selection:poisson_rdp",
-    "hessian-shaped sample": "dpmodels.models.newton:tested_rdp",
+    "best of geometric runs": "dpmodels.own.best:geometric_rdp",
+    "best of poisson runs": "dpmodels.own.best:poisson_rdp",
+    "hessian-shaped sample": "dpmodels.own.curvature:tested_rdp",
     "jl": "dpmodels.models.linear.compared:jl_curve",
     "objective perturbation, add-remove": _TILT + ":add_remove_curve",
     "objective perturbation, replace": _TILT + ":replace_curve",
     "objective perturbation, two-sided, add-remove": _TILT + ":two_sided_add_remove",
     "objective perturbation, two-sided, replace": _TILT + ":two_sided_replace",
-    "posterior sampling, add-remove": "dpmodels.models.linear.profile:add_remove_curve",
-    "posterior sampling, replace": "dpmodels.models.linear.profile:replace_curve",
+    "posterior sampling, add-remove": "dpmodels.own.profile:add_remove_curve",
+    "posterior sampling, replace": "dpmodels.own.profile:replace_curve",
     "sl": "dpmodels.models.noised.curves:sl_hull_curve",
 }
 
@@ -648,6 +648,17 @@ def failure_part(mu: float, total: float, relation: str, parts: int = 1) -> floa
             break
         lo, hi = (middle, hi) if fits(middle) else (lo, middle)
     return lo
+
+
+def check_failure(mu: float, failure: float, charged: float, *, replaced: bool) -> None:
+    """Raise ``PrivacyBugError`` if a release fails with more probability than was charged for it.
+
+    Of an add/remove run at strength mu, whose failure costs more where it is stated under
+    replace-one (:func:`gaussian_replace`). Shares that add up to a last digit are allowed for.
+    """
+    cost = gaussian_replace(mu, failure)[1] if replaced else failure
+    if not cost <= charged * (1.0 + 1e-9):
+        raise PrivacyBugError(f"a failure of {cost!r} was charged as one of {charged!r}")
 
 
 def gaussian_form(steps: tuple[Step, ...]) -> tuple[float, float] | None:

@@ -719,7 +719,7 @@ class OwnProof:
 _ALL = (
     OwnProof(
         "ePTR, least squares",
-        ("models.linear.eptr:release", "models.linear.eptr:begin_eptr"),
+        ("own.least_squares:release", "own.least_squares:begin_eptr"),
         ("gaussian_real", "coin_gaussian"),
         "the projected solution moves by at most B(rho)/lambda while the released or tested lower "
         "bound of the least eigenvalue holds",
@@ -727,7 +727,7 @@ _ALL = (
     ),
     OwnProof(
         "posterior draws",
-        ("models.linear.posterior:release", "models.linear.posterior:begin_draw"),
+        ("own.draws:release", "own.draws:begin_draw"),
         ("inner_normals", "inner_draw"),
         "a normal draw about the ridge solution, precision by released bounds of the least "
         "eigenvalue and of the residuals; one-sided composition",
@@ -762,7 +762,7 @@ _ALL = (
     ),
     OwnProof(
         "logistic posterior",
-        ("models.glm:release_tested",),
+        ("own.curvature:release_tested",),
         ("gaussian_real", "inner_normals"),
         "curvature at the optimum moves by a bounded factor (self-concordance), and the optimum by "
         "the score over the released curvature; one-sided composition",
@@ -802,14 +802,14 @@ _ALL = (
     ),
     OwnProof(
         "classic propose-test-release, mean",
-        ("models.mean_ptr:release_ptr",),
+        ("own.proposed:release_ptr",),
         ("coin_gaussian",),
         "the clipped mean about the shortest interval is stable at a distance from bad tables",
         ("models/mean.md", "6"), "dp_mean.ptr", "coin", ("dp_mean.ptr",),
     ),
     OwnProof(
         "ePTR for a user-supplied estimator",
-        ("models.custom:release_eptr",),
+        ("own.proposed:release_eptr",),
         ("coin_gaussian", "gaussian_real"),
         "true if the user's two conditions are: safety moves by 1, and bounds the estimate's move",
         ("models/mean.md", "6"), "dp_eptr.coin", "distance, coin",
@@ -817,7 +817,7 @@ _ALL = (
     ),
     OwnProof(
         "generalized propose-test-release for a user-supplied mechanism",
-        ("models.custom:release_gptr",),
+        ("own.proposed:release_gptr",),
         ("laplace_real", "inner_source"),
         "true if the user's bound of the privacy loss is: one-sided composition",
         ("privacy/one_sided.md", "1"), "dp_gptr.propose",
@@ -826,7 +826,7 @@ _ALL = (
     ),
     OwnProof(
         "selection",
-        ("models.selection:_best",),
+        ("own.best:_best",),
         ("inner_source",),
         "the best of a random number of private candidates",
         ("models/custom.md", "7"), "dp_select", "inner: the candidates draw",
@@ -834,7 +834,7 @@ _ALL = (
     ),
     OwnProof(
         "stable winner",
-        ("models.votes:majority",),
+        ("own.voting:majority",),
         (),
         "where the margin is above 2, which the released bound misses with probability delta at "
         "most, every neighbour has the same winner",
@@ -842,7 +842,7 @@ _ALL = (
     ),
     OwnProof(
         "PATE with a data-dependent bound",
-        ("models.votes:answer_queries",),
+        ("own.voting:answer_queries",),
         ("inner_source",),
         "noisy argmax; the Renyi bound at the votes is released with smooth noise",
         ("models/votes.md", "5.2"), "dp_pate", "inner: the scale of the noise is private",

@@ -371,37 +371,6 @@ def unsvec(v: Array, p: int) -> Array:
     return symmetric(p, np.append(v[:p], v[p:] / math.sqrt(2.0)), diagonal_first(p))
 
 
-# -- Whitening: Cholesky factors of public or released second moments
-
-
-def floored_cholesky(C: Array, noise: float, *, multiple: float, least: float) -> Array:
-    """Return the Cholesky factor of a released matrix per row, made safe from its noise.
-
-    Eigenvalues are floored at ``max(multiple * noise, least)`` where the smallest is below that;
-    ``noise`` is the typical spectral norm of the noise, ``s sqrt(2q)/n``.
-    """
-    values, vectors = np.linalg.eigh((C + C.T) / 2.0)
-    floor = max(multiple * noise, least)
-    if values[0] < floor:
-        C = (vectors * np.maximum(values, floor)) @ vectors.T
-    return np.asarray(np.linalg.cholesky((C + C.T) / 2.0))
-
-
-def rotated(L: Array, column: int) -> Array:
-    """Return another root of ``L L'``, after which one column of a row is in one coordinate alone.
-
-    ``L O'``, O the reflection that takes ``L^{-1} e`` (the image of that column) to the last axis.
-    Balls, sensitivities and the noise of a Gaussian release do not depend on the root.
-    """
-    image = np.linalg.solve(L, np.eye(len(L))[column])
-    size = float(np.linalg.norm(image))
-    if np.abs(image[:-1]).max(initial=0.0) <= 1e-12 * size:
-        return L
-    axis = image.copy()
-    axis[-1] += size if image[-1] >= 0.0 else -size
-    return np.asarray(L - np.outer(L @ axis, 2.0 * axis / float(axis @ axis)))
-
-
 # -- Bounds of least squares near a well-conditioned design (``models/linear/eptr.md``)
 
 
@@ -435,21 +404,3 @@ def float_allowance(p: int, n: int) -> float:
     search over random and graded matrices showed).
     """
     return 2.0**-20 + 32.0 * p * p * n * 2.0**-53
-
-
-# -- Quantiles that radius rules use; ``scipy.special`` only, loaded on first use
-
-
-def chi2_upper(k: float, p: float) -> float:
-    """Return q with P(chi-square_k > q) = p."""
-    from scipy.special import chdtri
-
-    return float(chdtri(k, p))
-
-
-def f_upper(a: float, b: float, p: float) -> float:
-    """Return q with P(F_{a, b} > q) = p."""
-    from scipy.special import fdtri
-
-    # fdtri inverts the lower tail; for tiny p swap the degrees of freedom instead of forming 1-p
-    return 1.0 / float(fdtri(b, a, p))

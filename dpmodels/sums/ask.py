@@ -23,14 +23,9 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.privacy.run import ROUND_UP, OwnProof, Run, stability_threshold, tail_margin
 from dpmodels.proof.prove import (
-    INTERCEPT_WEIGHTS,
     Of,
-    count_weight,
-    intercept_sensitivity,
-    noise_of,
     rank_sensitivity,
     sensitivity,
-    separate_weights,
 )
 from dpmodels.proof.sets import Ball, Box, Interval, NuclearBall
 from dpmodels.proof.statistics import Gram, Norm, Ranks, Split, Statistic, Sum
@@ -38,7 +33,14 @@ from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
 from dpmodels.sources.summed import integer_sums, summed
 from dpmodels.sums.cells import gram_over
 from dpmodels.sums.products import end_of_numbers, mapped
-from dpmodels.sums.rowmap import OneFirst, PeopleGramOf, RowMap, UnitScale, WithOne
+from dpmodels.sums.rowmap import (
+    OneFirst,
+    PeopleGramOf,
+    RowMap,
+    UnitScale,
+    WithOne,
+    unit_rows,
+)
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -138,7 +140,10 @@ class Noisy:
 
 @dataclass(frozen=True, eq=False)
 class Raw:
-    """Rows and run for one step with a registered proof: only the draws that the proof lists."""
+    """Rows and run for one step with a registered proof: only the draws that the proof lists.
+
+    Strengths and failures of the charged steps are public: a release takes them from there.
+    """
 
     rows: Any
     _ask: Ask
@@ -149,7 +154,7 @@ class Raw:
         return self._ask._total(over, read)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in self._proof.draws:
+        if name not in ("mechanism", "failure", *self._proof.draws):
             raise PrivacyBugError(f"the proof {self._proof.name!r} does not list the draw {name!r}")
         return getattr(self._ask._run, name)
 
@@ -539,48 +544,18 @@ def clipped_residuals(design: Design, rowmap: RowMap, theta: Array, c: float) ->
 # -- Second moments as queries: rows scaled into a ball, or with separate bounds on x and y
 
 
-Mechanism = Gaussian | Pure
-
-
 def ball_map(unit: UnitScale, radius: float, matrix: Array | None) -> RowMap:
     """Return the row map ``z = min(1, R/|w|) w``, ``w = matrix (scale z + shift)``."""
     q = len(unit.scale)
     return RowMap(unit, np.full(q, radius), ball=q, radius=radius, matrix=matrix)
 
 
-def ball_sd(mechanism: Mechanism, radius: float, q: int, relation: str) -> float:
-    """Return s: the noise scale of ``sum z z'`` in svec coordinates.
-
-    Laplace (pure eps): ``s = 2 b_L``, the scale with the same variance off the diagonal.
-    """
-    sd = float(noise_of(Gram(Ball(q)), mechanism, relation)[0]) * radius**2
-    return 2.0 * sd if isinstance(mechanism, Pure) else sd
-
-
-def split_query(p: int, square: float, *, known: bool, relation: str, r2: float) -> Split:
-    """Choose the weights of the moments of rows with separate bounds on x and y.
-
-    Parameters
-    ----------
-    p : int
-        Coefficients, intercept included.
-    square : float
-        Bound on the squared norm of the slopes in unit rows.
-    known : bool
-        The first column is an intercept that every complete row has: sums and count are cells.
-    relation : {"replace", "add-remove"}
-    r2 : float
-        Public guess of the R-squared.
-    """
-    rx, ry = math.sqrt(square), 1.0
-    if known:
-        a, b, c, e, f = INTERCEPT_WEIGHTS
-        if relation == "replace":
-            # the largest at which the count of complete rows joins for free
-            k = count_weight(intercept_sensitivity(a, b, c, e, f), a, b, c, e, f)
-        else:
-            k = math.sqrt(5.0)
-        return Split(p, True, (a, b, c, e, f, k), rx, ry)
-    ratio = (p + 1.0) / (2.0 * p) * r2 * rx**2 / ry**2
-    a, b, c, _ = separate_weights(ratio)
-    return Split(p, False, (a, b, c, 0.0, 0.0, 0.0), rx, ry)
+def bounded_moments_query(design: Design, statistic: Split) -> Query:
+    """Return the query of the moments of unit rows, with separate bounds of x and y."""
+    unit, square = unit_rows(design)
+    # an intercept that not every complete row has counts as a column of x
+    square += float(design.has_intercept and not statistic.known)
+    has_constant = design.has_intercept and not design.scaled
+    if square > statistic.rx**2 * (1.0 + 1e-12) or (statistic.known and not has_constant):
+        raise PrivacyBugError("the rows of this design exceed the norm that was planned")
+    return Query(statistic, Moments(design, RowMap(unit, np.ones(design.q))), whole_matrix)

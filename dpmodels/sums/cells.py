@@ -82,20 +82,17 @@ _MASK = (1 << _LIMB) - 1
 class ByCell(ExactSum):
     """Sums of one integer per row, by cell."""
 
-    def add_rows(
-        self, cells: npt.NDArray[np.intp], values: Array | None = None, bits: int = 2 * LOW_NOISE
-    ) -> None:
+    def add_rows(self, cells: npt.NDArray[np.intp], values: Array | None = None) -> None:
         """Add the rows of a block: 1 each, or ``values`` (m,), floats that hold integers.
 
-        Values are at most ``2^bits``. At most ``2^(53 - bits)`` rows are added at a time, so that
-        every sum is exact in float64.
+        Values are at most ``2^40``. At most ``2^13`` rows are added at a time, so that every sum is
+        exact in float64.
         """
         if values is None:
             self.add(np.bincount(cells, minlength=len(self._part)))
             return
-        rows = 1 << (_EXACT - bits)
-        for a in range(0, len(cells), rows):
-            part = slice(a, a + rows)
+        for a in range(0, len(cells), _ROWS):
+            part = slice(a, a + _ROWS)
             self.add(np.bincount(cells[part], values[part], minlength=len(self._part)))
 
 
@@ -470,9 +467,8 @@ def gram(blocks: Iterable[Array], rowmap: LatticeMap) -> Gram:
     k = len(rowmap.box)
     total = ExactSum(k, k)
     with np.errstate(all="ignore"):
-        product = getattr(rowmap, "product", None)  # of maps that know a shorter way
         for block in short(blocks):
-            total.add(cross_product(rowmap.integers(block)) if product is None else product(block))
+            total.add(cross_product(rowmap.integers(block)))
     return Gram(total.integers())
 
 

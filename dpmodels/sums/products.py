@@ -262,15 +262,15 @@ def usable(square: Array, *factors: Array | None) -> tuple[Mask | None, Mask | N
     return complete, None if square.min(initial=1.0) >= LEAST else square >= LEAST
 
 
-def end_in_ball(w: Array, length: Array | None = None) -> tuple[Array, Array]:
+def end_in_ball(w: Array, length: Array) -> tuple[Array, Array]:
     """Return rows in the ball of 2^20 lattice steps, towards zero, and the lengths they keep.
 
     Parameters
     ----------
     w : (k, m) array
         Rows (columns of w) in lattice steps; overwritten.
-    length : (m,) array, optional
-        Their lengths where they are known, to a few units in the last place; overwritten.
+    length : (m,) array
+        Their lengths, to a few units in the last place; overwritten.
 
     Returns
     -------
@@ -280,14 +280,8 @@ def end_in_ball(w: Array, length: Array | None = None) -> tuple[Array, Array]:
 
     Notes
     -----
-    A row is multiplied by ``min(1, TOP / length)``. One that is not finite, or whose squared
-    length overflows or is below ``LEAST``, is the zero row.
+    A row is multiplied by ``min(1, TOP / length)``. One whose length is not finite is the zero row.
     """
-    if length is None:
-        square = squares(w)
-        length = np.sqrt(square)
-        length[~(square <= MOST)] = np.inf
-        length[square < LEAST] = 0.0  # whose entries are far below one step
     if not length.max(initial=0.0) <= TOP:
         beyond = np.flatnonzero(~(length <= TOP))
         long = length[beyond]

@@ -240,11 +240,6 @@ class OneFirst:
         """Bounds of the coordinates."""
         return self.rowmap.box
 
-    @property
-    def radius(self) -> float:
-        """Radius of the ball."""
-        return self.rowmap.radius
-
     def integers(self, block: Array) -> Array:
         """Return lattice coordinates of ``(1, row)``."""
         return self.rowmap.integers(np.vstack([np.ones((1, block.shape[1])), block]))
@@ -311,36 +306,15 @@ class ScoreMap:
 
         A row with a missing cell is zero.
         """
-        scores, on_ball = self._scores(block)
-        if on_ball is None:
-            return scores
-        return np.vstack([np.where(on_ball, 0.0, scores), np.where(on_ball, scores, 0.0)])
-
-    def product(self, block: Array) -> Array:
-        """Return the Gram matrix of :meth:`integers`. Products of its two halves are zero."""
-        scores, on_ball = self._scores(block)
-        gram = cross_product(scores)
-        if on_ball is None:
-            return gram
-        p = len(scores)
-        out = np.zeros((2 * p, 2 * p))
-        out[p:, p:] = cross_product(scores[:, on_ball])
-        out[:p, :p] = gram - out[p:, p:]
-        return out
-
-    def _scores(self, block: Array) -> tuple[Array, npt.NDArray[np.bool_] | None]:
-        """Return integer scores (p, m) of m rows, and the mask of rows on the ball of the stage.
-
-        The mask is None if those rows are not summed apart.
-        """
         mapped_rows = self.rows.real(block)  # (p + 1, m): predictors, then the response
         x = mapped_rows[:-1]
         real_scores = mapped(self.matrix, x)
         real_scores *= mapped_rows[-1] - mapped(self.d[None], x)[0]
         scores = ball_integers(real_scores, self.radius)
         if not self.apart:
-            return scores, None
-        return scores, squares(mapped_rows) > self.rows.radius**2 * _ON_BALL
+            return scores
+        on_ball = squares(mapped_rows) > self.rows.radius**2 * _ON_BALL
+        return np.vstack([np.where(on_ball, 0.0, scores), np.where(on_ball, scores, 0.0)])
 
 
 # -- From declared ranges to unit rows: the public affine map, and the norm of its slopes

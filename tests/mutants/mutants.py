@@ -119,7 +119,7 @@ CELLS = (
     Mutant("dpmodels/core/parallel.py", "ahead *= np.divide(1.0, length", "ahead *= 1.1 * np.divide(1.0, length", _CELLS),
     Mutant("dpmodels/core/parallel.py", "part[self.cells :] << LOW_NOISE", "part[self.cells :] << 19", ("tests/unit/scoring/test_cells.py",)),
     Mutant("dpmodels/core/parallel.py", "end_in_ball(z, self.kept)", "np.trunc(z, out=z)", _CELLS),
-    Mutant("dpmodels/sums/cells.py", "rows = 1 << (_EXACT - bits)", "rows = 1 << _EXACT", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "len(cells), _ROWS):\n            part = slice(a, a + _ROWS)", "len(cells), 1 << 60):\n            part = slice(a, a + (1 << 60))", ("tests/unit/sums/test_cells.py",)),
 )  # fmt: skip
 #: Passes cut into tasks.
 TASKS = ("tests/unit/sources/test_tasks.py",)
@@ -155,9 +155,9 @@ ROWS = (
     Mutant("dpmodels/proof/prove.py", "return math.sqrt(2.0) * (GRID + 1e5 * n * 2.0**-53) + lattice", "return 1.0 * (GRID + 1e5 * n * 2.0**-53) + lattice", (REPLAY, "-k", "npreg")),
     Mutant("dpmodels/models/kernel.py", "high += label >> _WORD_BITS", "pass", LATTICE),
     Mutant("dpmodels/models/kernel.py", "np.rint((at - cell) * _WEIGHT_STEPS)", "np.rint((at - cell) * _WEIGHT_STEPS * 1.01)", LATTICE),
-    Mutant("dpmodels/models/newton.py", "rows.radius * loss.score)) - 64)", "rows.radius * loss.score)) - 48)", LATTICE),
-    Mutant("dpmodels/models/newton.py", "g -= upper", "g = g - upper - 1.0", LATTICE),
-    Mutant("dpmodels/models/newton.py", "nan=_TOP", "nan=0.0", LATTICE),
+    Mutant("dpmodels/own/minimum.py", "rows.radius * loss.score)) - 64)", "rows.radius * loss.score)) - 48)", LATTICE),
+    Mutant("dpmodels/own/minimum.py", "g -= upper", "g = g - upper - 1.0", LATTICE),
+    Mutant("dpmodels/own/minimum.py", "nan=_TOP", "nan=0.0", LATTICE),
     Mutant("dpmodels/models/components.py", "ball=p, radius=radius)", "ball=p - 1, radius=radius)", LATTICE),
     Mutant("dpmodels/models/objpert.py", "(weight * (TOP / math.sqrt(scale)))", "(weight * (1.01 * TOP / math.sqrt(scale)))", LATTICE),
     Mutant("dpmodels/models/objpert.py", "weights = (np.sqrt(second), first)", "weights = (np.sqrt(2.0 * second), first)", LATTICE),
@@ -173,8 +173,7 @@ BY_THEMSELVES = (
     Mutant("dpmodels/sums/products.py", "    low += second\n    low -= second\n", "", ALONE),
     Mutant("dpmodels/sums/products.py", "    high -= first\n    low -= high\n", "    high -= first\n", ALONE),
     Mutant("dpmodels/sums/products.py", "square = squares(part)", 'square = np.einsum("ij,ij->j", part, part)', ALONE),
-    Mutant("dpmodels/models/newton.py", "norm = np.sqrt(squares(X))", 'norm = np.sqrt(np.einsum("ij,ij->j", X, X))', ALONE),
-    Mutant("dpmodels/sums/products.py", "length[~(square <= MOST)] = np.inf", "", END),
+    Mutant("dpmodels/own/minimum.py", "norm = np.sqrt(squares(X))", 'norm = np.sqrt(np.einsum("ij,ij->j", X, X))', ALONE),
     Mutant("dpmodels/sums/products.py", "        w[:, gone] = 0.0\n        length[gone]", "        length[gone]", END),
     Mutant("dpmodels/sums/products.py", "        length[gone] = 0.0\n", "", END),
     Mutant("dpmodels/sums/products.py", "        out[:, gone] = 0.0\n    return", "        pass\n    return", END),
@@ -225,11 +224,11 @@ ACCOUNTS = (
 #: Normals inside a mechanism.
 INNER = ("tests/privacy/test_inner_normals.py",)
 INNER_NORMALS = (
-    Mutant("dpmodels/models/glm.py", "np.linalg.cholesky(H + lam * np.eye(design.p))", "np.linalg.cholesky(H + alpha * np.eye(design.p))", INNER),
-    Mutant("dpmodels/models/glm.py", "normals) / math.sqrt(gamma)", "normals) / gamma", INNER),
+    Mutant("dpmodels/own/curvature.py", "np.linalg.cholesky(H + lam * np.eye(design.p))", "np.linalg.cholesky(H + alpha * np.eye(design.p))", INNER),
+    Mutant("dpmodels/own/curvature.py", "normals) / math.sqrt(gamma)", "normals) / gamma", INNER),
     Mutant("dpmodels/models/objpert.py", "tilt = detail.sigma * raw", "tilt = 0.9 * detail.sigma * raw", INNER),
-    Mutant("dpmodels/models/linear/posterior.py", "noise = normals / math.sqrt(gamma)", "noise = normals / gamma", INNER),
-    Mutant("dpmodels/models/linear/posterior.py", "return np.asarray(theta + np.linalg.solve(L.T, noise))", "return np.asarray(theta + np.linalg.solve(L, noise))", INNER),
+    Mutant("dpmodels/own/draws.py", "noise = normals / math.sqrt(done.gamma)", "noise = normals / done.gamma", INNER),
+    Mutant("dpmodels/own/draws.py", "return np.asarray(theta + np.linalg.solve(L.T, noise))", "return np.asarray(theta + np.linalg.solve(L, noise))", INNER),
 )  # fmt: skip
 
 #: People between passes.
@@ -633,7 +632,7 @@ MUTANTS = (
         ("tests/unit/privacy/test_curves_on_arrays.py",),
     ),
     Mutant(
-        "dpmodels/models/newton.py",
+        "dpmodels/own/tilted.py",
         "factor * add_remove_curves(eps / 2, rho=rho, kappa=kappa)",
         "add_remove_curves(eps / 2, rho=rho, kappa=kappa)",
         ("tests/unit/privacy/test_curves_on_arrays.py",),
@@ -651,7 +650,7 @@ MUTANTS = (
         ("tests/unit/privacy/test_curves_on_arrays.py",),
     ),
     Mutant(
-        "dpmodels/models/newton.py",
+        "dpmodels/own/tilted.py",
         "if (short * 2 * near <= _SHORT_OF).all():",
         "if True:",
         ("tests/unit/privacy/test_curves_on_arrays.py",),
@@ -701,9 +700,9 @@ MUTANTS = (
     ),
     # -- least squares by moments, ePTR, and companions
     Mutant(
-        "dpmodels/models/linear/eptr.py",
-        'raw.gaussian_real("coefficients", theta, h)',
-        'raw.gaussian_real("coefficients", theta, h / 2)',
+        "dpmodels/own/least_squares.py",
+        'values["theta"] = raw.gaussian_real(STEP_NAMES["coef"], theta, h)',
+        'values["theta"] = raw.gaussian_real(STEP_NAMES["coef"], theta, h / 2)',
         replayed("ols-eptr"),
     ),
     Mutant(
@@ -713,8 +712,8 @@ MUTANTS = (
         replayed("outpert"),
     ),
     Mutant(
-        "dpmodels/models/linear/posterior.py",
-        "rbar = max(rbar, detail.Y)",
+        "dpmodels/own/draws.py",
+        "rbar = max(rbar, Y)",
         "rbar = rbar / 2",
         ("tests/privacy/test_exact_pins.py",),
     ),
@@ -732,27 +731,27 @@ MUTANTS = (
         replayed("glm-objpert"),
     ),
     Mutant(
-        "dpmodels/models/newton.py",
+        "dpmodels/own/minimum.py",
         "while size > 0.5 * tol and length >= _SHORTEST:",
         "while size > 0.5 * tol and used < 11:",
         ("tests/unit/models/glm/test_glm_passes.py",),
     ),
-    Mutant("dpmodels/models/glm.py", "size * detail.factor", "size", replayed("glm-gptr")),
+    Mutant("dpmodels/own/curvature.py", "low, size * factor)", "low, size)", replayed("glm-gptr")),
     Mutant(
-        "dpmodels/models/newton.py",
+        "dpmodels/own/tilted.py",
         "return max(delta_gdp(eps, rho), removal_delta(eps, rho, kappa))",
         "return delta_gdp(eps, rho)",
         ("tests/unit/models/glm", "tests/privacy/test_exact_pins.py"),
     ),
     # -- ranges
     Mutant(
-        "dpmodels/bought.py",
+        "dpmodels/ranges.py",
         "sd = math.sqrt(2.0 * bins) / purchase.mu",
         "sd = 1e-3 * math.sqrt(2.0 * bins) / purchase.mu",
         ("tests/privacy/test_exact_pins.py",),
     ),
     Mutant(
-        "dpmodels/bought.py",
+        "dpmodels/ranges.py",
         "return sd, 1.0 + tail_margin(sd, purchase.delta / bins)",
         "return sd, tail_margin(sd, purchase.delta / bins)",
         ("tests/privacy/test_exact_pins.py",),
@@ -771,15 +770,15 @@ MUTANTS = (
     ),
     # -- mean, bayes, kernel, pca, votes
     Mutant(
-        "dpmodels/models/mean_ptr.py",
+        "dpmodels/own/proposed.py",
         "(4 * detail.slack + 6) * c",
         "(2 * detail.slack + 6) * c",
         ("tests/privacy/test_exact_pins.py", "tests/unit/models/mean"),
     ),
     Mutant(
-        "dpmodels/models/custom.py",
-        'sd = float(plan.request["alpha"]) * GRID_ALLOWANCE * agm(detail.eps_r, detail.delta)',
-        'sd = 0.5 * float(plan.request["alpha"]) * GRID_ALLOWANCE * agm(detail.eps_r, detail.delta)',
+        "dpmodels/own/proposed.py",
+        'sd = float(plan.request["alpha"]) * GRID_ALLOWANCE * agm(',
+        'sd = 0.5 * float(plan.request["alpha"]) * GRID_ALLOWANCE * agm(',
         replayed("dp_eptr"),
     ),
     # -- the ground: run, composition, convert, ledger
@@ -857,49 +856,49 @@ MUTANTS = (
     ),
     # -- item 41: windows of votes, coins, noised tables, allowance, bounds, listed levels
     Mutant(
-        "dpmodels/models/votes.py",
+        "dpmodels/own/voting.py",
         "m = _CELLS_PER_MOVE + 1  #",
         "m = _CELLS_PER_MOVE - 1  #",
         ("tests/privacy/test_vote_windows.py",),
     ),
     Mutant(
-        "dpmodels/models/votes.py",
+        "dpmodels/own/voting.py",
         "np.maximum(up - value, value - down)",
         "np.minimum(up - value, value - down)",
         ("tests/privacy/test_vote_windows.py",),
     ),
     Mutant(
-        "dpmodels/models/votes.py",
+        "dpmodels/own/voting.py",
         "np.maximum(up - value, value - down)",
         "value - down",
         ("tests/privacy/test_vote_windows.py",),
     ),
     Mutant(
-        "dpmodels/models/votes.py",
+        "dpmodels/own/voting.py",
         "2 * (_CELLS_PER_MOVE + 1) + 1\n",
         "_CELLS_PER_MOVE + 2\n",
         ("tests/privacy/test_vote_windows.py",),
     ),
     Mutant(
-        "dpmodels/models/votes.py",
+        "dpmodels/own/voting.py",
         "if math.exp(-b * d) * top <= best:",
         "if d > 1:",
         ("tests/privacy/test_vote_windows.py",),
     ),
     Mutant(
-        "dpmodels/models/votes.py",
+        "dpmodels/own/voting.py",
         "value = np.maximum.accumulate(f[::-1])[::-1]",
         "value = f",
         ("tests/privacy/test_vote_windows.py",),
     ),
     Mutant(
-        "dpmodels/models/votes.py",
+        "dpmodels/own/voting.py",
         "-gaps / (math.sqrt(2.0) * sigma)",
         "-gaps / (2.0 * sigma)",
         ("tests/privacy/test_vote_windows.py",),
     ),
     Mutant(
-        "dpmodels/models/votes.py",
+        "dpmodels/own/voting.py",
         "step = 1.0 / (sigma * _CELLS_PER_MOVE)",
         "step = 2.0 / (sigma * _CELLS_PER_MOVE)",
         ("tests/privacy/test_vote_windows.py",),
@@ -1073,21 +1072,21 @@ MUTANTS = (
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
-        "dpmodels/models/linear/eptr.py",
+        "dpmodels/own/least_squares.py",
         "return (detail.ry + radius * float(np.linalg.norm(theta))) ** 2",
         "return detail.ry**2 + (radius * float(np.linalg.norm(theta))) ** 2",
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
-        "dpmodels/models/linear/eptr.py",
+        "dpmodels/own/least_squares.py",
         "t = np.append(-theta, 1.0)",
         "t = np.append(theta, 1.0)",
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
-        "dpmodels/models/linear/eptr.py",
-        "ls_bound(radius, detail.ry, rtheta) / safe *",
-        "ls_bound(radius, detail.ry, rtheta) / lower *",
+        "dpmodels/own/least_squares.py",
+        "ls_bound(radius, ry, rtheta) / safe *",
+        "ls_bound(radius, ry, rtheta) / lower *",
         ("tests/unit/models/linear/test_linear_pins.py",),
     ),
     Mutant(
@@ -1218,11 +1217,11 @@ _OF_QUERIES = tuple(
         ("dpmodels/proof/prove.py", "if norm != \"l2\" and self.size > 1:", "if False:", ("tests/unit/proof/test_prove.py",)),
         ("dpmodels/proof/prove.py", 'math.sqrt((2.0 if relation == "replace" else 1.0) * parts)', "math.sqrt(parts)", (REPLAY, "-k", "objpert")),
         ("dpmodels/models/linear/posterior.py", "half = mu * math.sqrt(math.fsum(DRAW_SHARES[k] for k in ONE_SIDED)) / 2.0", "half = mu * math.sqrt(math.fsum(DRAW_SHARES[k] for k in ONE_SIDED))", ("tests/unit/models/linear/test_gptr_start.py",)),
-        ("dpmodels/models/linear/posterior.py", 'each["bound"] / 2.0, each["draw"] / 2.0, d1=x, d2=x', 'each["bound"] / 2.0, each["draw"], d1=x, d2=x', ("tests/unit/models/linear/test_gptr_start.py",)),
-        ("dpmodels/models/linear/eptr.py", ".at_least(start.failure)[0])", ".at_least(0.5)[0])", ("tests/unit/models/linear/test_eptr_start.py",)),
-        ("dpmodels/models/linear/eptr.py", 'raw.gaussian_real(_STEP_NAMES["coef"], theta, h)', 'raw.gaussian_real(_STEP_NAMES["coef"], theta, h / 2)', ("tests/unit/models/linear/test_eptr_start.py",)),
+        ("dpmodels/own/draws.py", "at = Bounds(detail.kind, B, Y, mus[1], min(mus[2:])", "at = Bounds(detail.kind, B, Y, mus[1], 2.0 * min(mus[2:])", ("tests/unit/models/linear/test_gptr_start.py",)),
+        ("dpmodels/own/least_squares.py", "ask(BOUND_STEP, least, read).at_least(failure)", "ask(BOUND_STEP, least, read).at_least(0.5)", ("tests/unit/models/linear/test_eptr_start.py",)),
+        ("dpmodels/own/least_squares.py", 'return raw.gaussian_real(STEP_NAMES["coef"], theta, h)', 'return raw.gaussian_real(STEP_NAMES["coef"], theta, h / 2)', ("tests/unit/models/linear/test_eptr_start.py",)),
         ("dpmodels/sums/ask.py", "c * c * 2.0**-30", "c * 2.0**-30", ("tests/unit/models/linear/test_eptr_start.py",)),
-        ("dpmodels/models/linear/eptr.py", ".at_least(detail.delta_f)[0])", ".at_least(0.5)[0])", ("tests/unit/models/linear/test_eptr.py",)),
+        ("dpmodels/own/least_squares.py", 'ask(STEP_NAMES["bound"], least).at_least(failure)', 'ask(STEP_NAMES["bound"], least).at_least(0.5)', ("tests/unit/models/linear/test_eptr.py",)),
         ("dpmodels/models/moments.py", "people=True), rowmap.radius", "people=True), 1.0", ("tests/unit/models/moments/test_by_person.py",)),
         ("dpmodels/proof/prove.py", "apart = 2.0 * added\n", "apart = added\n", QUERIES),
         ("dpmodels/proof/prove.py", "return max(apart, alone) if relation == \"replace\"", "return apart if relation == \"replace\"", QUERIES),

@@ -1,19 +1,21 @@
 """Reference numbers of the theory note of ePTR (compared at 1e-9 unless printed with fewer digits)."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dpmodels._testing import ZeroNoise
-from dpmodels.models.linear.eptr import (
+from dpmodels.errors import PrivacyBugError
+from dpmodels.own.least_squares import (
     OlsDetail,
     auto_noise,
     safety,
     smallest_eigenvalue,
     solve_projected,
 )
-from dpmodels.privacy.mechanisms import agm, delta_gdp, mu_gdp, upper_quantile
+from dpmodels.privacy.mechanisms import Approximate, agm, delta_gdp, mu_gdp, upper_quantile
 from dpmodels.privacy.noise import (
     integer_coin,
     paper_midpoint,
@@ -153,18 +155,20 @@ LAM = 34.006734006734
 
 
 def test_paper_constants():
-    d = detail(form="paper", c0=0.2, delta=0.01, eps_t=0.5, eps_r=0.5, ry=math.sqrt(2))
-    gamma, p, sigma = safety(d, LAM, 100, 0.0)
+    d = detail(form="paper", c0=0.2, eps_t=0.5, ry=math.sqrt(2))
+    gamma, p, sigma = safety(d, Approximate(1.0, 0.01), LAM, 100, 0.0)
     assert gamma == pytest.approx(2.501683501684, rel=1e-11)
     assert p == pytest.approx(0.020748217872, rel=1e-9)
     assert sigma == pytest.approx(2.486009168074, rel=1e-10)
+    with pytest.raises(PrivacyBugError, match="published constants"):
+        safety(replace(d, ry=1.5), Approximate(1.0, 0.01), LAM, 100, 0.0)
     # alpha = 0.4
     assert paper_sigma(0.4, 1.0, 0.01) == pytest.approx(2.486009168074, rel=1e-10)
 
 
 def test_tight_constants():
-    d = detail(form="fixed", c0=0.2, delta=0.01, eps_t=0.25, eps_r=0.75)
-    gamma, p, sigma = safety(d, LAM, 100, 0.0)
+    d = detail(form="fixed", c0=0.2, eps_t=0.25)
+    gamma, p, sigma = safety(d, Approximate(1.0, 0.01), LAM, 100, 0.0)
     assert gamma == 7.0
     assert split_midpoint(0.25, 0.01) == pytest.approx(18.380479400538, rel=1e-12)
     assert p == pytest.approx(0.054934127275, rel=1e-9)
@@ -190,7 +194,7 @@ def test_auto_form_without_noise(eps, mu, sd, lower, sigma):
     assert z == pytest.approx(3.090232306168, rel=1e-12)
     lb = LAM - s / mu_t * z
     assert lb == pytest.approx(lower, rel=1e-10)
-    rho, rtheta, h = auto_noise(lb, detail(), math.sqrt(2), 1.0, 100, 0.0)
+    rho, rtheta, h = auto_noise(lb, False, math.sqrt(2), 1.0, 1.0, 100, 0.0)
     assert rho == 0.0
     assert rtheta == 1.0
     assert h / mu_r == pytest.approx(sigma, rel=1e-10)

@@ -5,16 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.models.linear.posterior import LinearDetail, choose_ridge
-from dpmodels.models.linear.profile import (
-    d_add,
-    d_rem,
+from dpmodels.models.linear.posterior import (
+    choose_ridge,
     half_leverage,
-    largest_m,
-    largest_s,
     largest_s_pair,
 )
 from dpmodels.models.newton import largest_rho
+from dpmodels.own.draws import Bounds
+from dpmodels.own.profile import d_add, d_rem, largest_m, largest_s
 from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.mechanisms import mu_gdp, upper_quantile
 from dpmodels.proof.prove import Of, sensitivity
@@ -223,7 +221,7 @@ def test_profile_against_the_full_densities(seed):
 
 
 def test_half_leverage_is_where_efficiency_halves():
-    from dpmodels.models.linear.profile import efficiency
+    from dpmodels.models.linear.posterior import efficiency
 
     h = half_leverage("posterior", 0.25, 1e-7)
     assert efficiency("posterior", h, 0.25, 1e-7) == pytest.approx(0.5, abs=0.01)
@@ -231,8 +229,7 @@ def test_half_leverage_is_where_efficiency_halves():
 
 def test_chosen_ridge_never_falls_below_the_start():
     for kind in ("posterior", "score"):
-        detail = LinearDetail(kind, "auto", 0.0, None, 1.0, rho=0.3, delta_t=1e-8)
-        star = choose_ridge(detail, lam_star0=300.0, lam_min=250.0, rbar=2.0, d=5)
+        star = choose_ridge(Bounds(kind, 1.0, 1.0, 0.0, 0.3, 1e-8, 5, 250.0, 300.0, 2.0))
         assert 300.0 <= star <= 15000.0
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels._testing import ZeroNoise, noise_source
-from dpmodels.models.linear.inference import errors
+from dpmodels.models.linear.inference import ball_sd, errors
 from dpmodels.models.linear.scored import (
     PublicMoments,
     PublicWhitening,
@@ -19,7 +19,7 @@ from dpmodels.models.linear.scored import (
 )
 from dpmodels.models.linear.solve import Stage, floor_ridge, isotropic, solve
 from dpmodels.privacy.mechanisms import Gaussian, mu_gdp
-from dpmodels.sums.ask import ball_map, ball_sd
+from dpmodels.sums.ask import ball_map
 from dpmodels.sums.rowmap import UnitScale
 
 pytestmark = pytest.mark.oracle

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.models.linear.eptr import smallest_eigenvalue, solve_projected
+from dpmodels.own.least_squares import smallest_eigenvalue, solve_projected
 from dpmodels.proof.sets import ls_bound
 from dpmodels.sums.ask import Residuals
 from dpmodels.sums.cells import gram

@@ -11,10 +11,10 @@ from scipy.stats import norm
 
 import dpmodels as dp
 from dpmodels.audit.replay import replay_stage
-from dpmodels.bought import threshold
+from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.schema import Schema
-from dpmodels.models.mean_ptr import PtrMeanDetail, sensitivity
 from dpmodels.models.objpert import COEF_STEP, INEXACT_STEP
+from dpmodels.own.proposed import PtrMeanDetail, sensitivity
 from dpmodels.privacy import ledger_file as sqlite_store
 from dpmodels.privacy.account import Account, entries_of
 from dpmodels.privacy.composition import Guarantee, delta_of_parts
@@ -29,7 +29,7 @@ from dpmodels.privacy.mechanisms import (
     gaussian_replace,
 )
 from dpmodels.privacy.run import Run
-from dpmodels.ranges import plan_purchase
+from dpmodels.ranges import plan_purchase, threshold
 from dpmodels.variables import Levels, Real
 
 # -- bought ranges -------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_curvature_and_reach_of_counts(cap):
         verb="dp_glm", family="poisson", method="objpert", inference=False,
     )  # fmt: skip
     detail = plan.detail
-    from dpmodels.models.newton import WorkingRows
+    from dpmodels.own.minimum import WorkingRows
 
     rng = np.random.default_rng(0)
     worst = worst_score = 0.0
@@ -280,7 +280,7 @@ def test_curvature_and_reach_of_counts(cap):
 
 
 def test_the_lower_bound_of_eptr_fails_with_the_charged_probability():
-    """noise below -(noisy - lower) at the eigenvalue: delta_f, neither more nor a tenth of it."""
+    """noise below -(noisy - lower) at the eigenvalue: its failure, neither more nor a tenth of it."""
     from tests.privacy.cases.verbs import backend_release
 
     xy = Schema(a=Real(-1, 1), b=Real(-1, 1), y=Real(-1, 1))
@@ -297,30 +297,29 @@ def test_the_lower_bound_of_eptr_fails_with_the_charged_probability():
     noisy, lower = float(np.ravel(d.output)[0]), float(done.values["lower"])
     tail = norm.sf((noisy - lower) / (d.sensitivity * d.unit / mu))
     (failure,) = [x.failure for x in plan.steps if x.name == step]
-    assert plan.detail.z == pytest.approx(norm.isf(plan.detail.delta_f), rel=1e-9)
-    assert failure == plan.detail.delta_f
+    assert failure == pytest.approx(1e-6, rel=1e-9)
     assert 0.99 * failure <= tail <= failure * (1 + 1e-6)
 
 
 def test_the_classic_mean_has_the_sensitivity_of_its_proof():
     """A box of width 2c moves by at most (4T + 6) c / n a coordinate."""
     for d, slack, c, n in ((1, 3, 0.5, 40), (3, 11, 2.0, 500)):
-        detail = PtrMeanDetail(np.full(d, c), slack, 1.0, 1.0, 1e-3)
+        detail = PtrMeanDetail(np.full(d, c), slack, 1.0)
         expected = math.sqrt(d) * (4 * slack + 6) * c / n
         assert sensitivity(detail, n) == pytest.approx(expected, rel=1e-5)
         assert sensitivity(detail, n) >= expected
+        with pytest.raises(PrivacyBugError, match="in common"):
+            sensitivity(detail, 2 * (slack + 1))
 
 
 def test_the_residual_bound_keeps_its_public_ends():
     """At least Y; under replace-one at most Y + B Y sqrt(n) / (2 sqrt(lam0)); else as released."""
-    from types import SimpleNamespace
+    from dpmodels.own.draws import bounded
 
-    from dpmodels.models.linear.posterior import _bounded
-
-    detail = SimpleNamespace(Y=1.0, B=1.0, n=100)
-    assert _bounded(3.0, detail, 0.0) == 3.0
-    assert _bounded(0.2, detail, 0.0) == 1.0
-    assert _bounded(100.0, detail, 4.0) == 1.0 + 10.0 / 4.0
+    assert bounded(3.0, 1.0, 1.0, 0.0, 100) == 3.0
+    assert bounded(0.2, 1.0, 1.0, 0.0, 100) == 1.0
+    assert bounded(100.0, 1.0, 1.0, 4.0, 100) == 1.0 + 10.0 / 4.0
+    assert bounded(100.0, 1.0, 1.0, 4.0, None) == 100.0
 
 
 # -- noised tables with scripted draws ------------------------------------------------------------

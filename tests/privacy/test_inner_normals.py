@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from dpmodels.audit.replay import ReplayRun
-from dpmodels.models.newton import WorkingRows
-from dpmodels.models.objpert import COEF_STEP, INEXACT_STEP, working_map
+from dpmodels.models.objpert import COEF_STEP, INEXACT_STEP
+from dpmodels.own.minimum import WorkingRows
 from dpmodels.quiet import quiet
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tables import DictSource
@@ -95,9 +95,8 @@ def test_hessian_shaped_noise_of_logistic_fits(relation):
     )
     data = plain_rows(case)
     plan, centre, found = covariance(case, data, "theta", 3)
-    scale, shift = working_map(plan.design)
     detail, theta = plan.detail, centre.values["theta"]
-    X, _, w = WorkingRows(scale, shift, detail.B, detail.B).apply(design_rows(plan, data))
+    X, _, w = detail.working.apply(design_rows(plan, data))
     a = 1.0 / (1.0 + np.exp(-(theta @ X)))
     A = (X * (w * a * (1.0 - a))) @ X.T + detail.lam * np.eye(3)
     assert float(centre.values["alpha"]) > detail.lam * 1.002  # the two can be told apart
@@ -108,10 +107,10 @@ def test_posterior_draws_have_the_covariance_of_their_proof():
     """ops: (gamma (X'X + lam I))^-1, by public numbers alone."""
     case = Case("dp_ols", "ops", n=40)
     data = plain_rows(case)
-    plan, _, found = covariance(case, data, "draws", 3)
+    plan, done, found = covariance(case, data, "draws", 3)
     detail = plan.detail
     A = unit_moments(plan, data, detail.B) + detail.lam * np.eye(3)
-    assert found == pytest.approx(np.linalg.inv(A) / detail.gamma, rel=1e-4)
+    assert found == pytest.approx(np.linalg.inv(A) / done.detail.gamma, rel=1e-4)
 
 
 @pytest.mark.parametrize("method", ["adaops", "gptr"])
@@ -163,7 +162,7 @@ def test_set_normals_are_seen():
     """The oracle fails where the noise is of another size."""
     case = Case("dp_ols", "ops", n=40)
     data = plain_rows(case)
-    plan, _, found = covariance(case, data, "draws", 3)
+    plan, done, found = covariance(case, data, "draws", 3)
     other = dataclasses.replace(plan.detail, lam=1.3 * plan.detail.lam)
     A = unit_moments(plan, data, other.B) + other.lam * np.eye(3)
-    assert found != pytest.approx(np.linalg.inv(A) / other.gamma, rel=1e-4)
+    assert found != pytest.approx(np.linalg.inv(A) / done.detail.gamma, rel=1e-4)

@@ -8,16 +8,9 @@ import pytest
 from dpmodels.models import kernel
 from dpmodels.models.components import working_map
 from dpmodels.models.kernel import _of_lattice, gaussian, grid_sums, lattice_error, lattice_sums
-from dpmodels.models.newton import (
-    LogisticLoss,
-    PoissonLoss,
-    WorkingRows,
-    evaluate,
-    grain,
-    real_sums,
-)
-from dpmodels.models.newton import lattice_sums as lattice_sums_of_losses
 from dpmodels.models.objpert import information_sums
+from dpmodels.own.minimum import LogisticLoss, PoissonLoss, WorkingRows, evaluate, grain, real_sums
+from dpmodels.own.minimum import lattice_sums as lattice_sums_of_losses
 from dpmodels.sums.cells import gram
 from dpmodels.sums.products import mapped
 

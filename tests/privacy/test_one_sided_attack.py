@@ -8,11 +8,14 @@ large, so that what they hide is seen. No randomness: no false alarms.
 
 import itertools
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from dpmodels.models.linear.posterior import LinearDetail, _bounded, _calibrate, _ridge
+from dpmodels.models.linear.posterior import LinearDetail
+from dpmodels.own.draws import Bounds, bounded, calibrated
 from dpmodels.privacy.composition import deltas_gdp
 from dpmodels.privacy.mechanisms import gaussian_replace, upper_quantile
 
@@ -30,10 +33,8 @@ def detail_of(x, mu, n):
     """The three steps as a start plans them, strengths of the add/remove run."""
     shares = {"mu1": 0.04 / 0.72, "mu2": 0.08 / 0.72, "rho": 0.60 / 0.72}
     each = {k: mu * math.sqrt(v) for k, v in shares.items()}
-    return LinearDetail(
-        "posterior", "fixed", 0.0, n, B, 2.0, **each, d1=x, d2=x, delta_t=x,
-        floor=1.0, Y=Y,
-    )  # fmt: skip
+    rule = LinearDetail("posterior", B, x, rule="fixed", floor=1.0)
+    return SimpleNamespace(**each, x=x, n=n, ridge=rule.ridge)
 
 
 def weights(nodes):
@@ -52,18 +53,20 @@ def losses(one, other, detail, *, noise=1.0):
     """Return (losses, weights) of bounds and draw, of tables (sum x^2, sum x y)."""
     (s, b), (s2, b2) = one, other
     lam, loss1 = loss_of(s, s2, B * B / detail.mu1)
-    margin = B * B / detail.mu1 * upper_quantile(detail.d1)
+    margin = B * B / detail.mu1 * upper_quantile(detail.x)
     out, each = [], []
     w, v = weights(BOUNDS), weights(DRAWS)
     for low, l1, w1 in zip(np.maximum(lam - margin, 0.0), loss1, w, strict=True):
-        star, lam0, raised = _ridge(None, detail, float(low), 1)
+        known = Bounds("posterior", B, Y, detail.mu2, detail.rho, detail.x, 1, float(low))
+        star = max(detail.ridge(known), known.lam_min)
+        lam0 = star - known.lam_min
         tau = -math.log1p(-B * B / star)
         sizes = [math.log(Y + B * abs(q / max(t + lam0, 1e-9))) for t, q in ((s, b), (s2, b2))]
         at, loss2 = loss_of(*sizes, tau / detail.mu2)
-        margin2 = tau / detail.mu2 * upper_quantile(detail.d2)
+        margin2 = tau / detail.mu2 * upper_quantile(detail.x)
         for value, l2, w2 in zip(at, loss2, w, strict=True):
-            rbar = _bounded(math.exp(min(value + margin2, 700.0)), detail, lam0)
-            done = _calibrate(detail, None, float(low), star, rbar, raised, 1)
+            rbar = bounded(math.exp(min(value + margin2, 700.0)), B, Y, lam0, detail.n)
+            done = calibrated(replace(known, star=star, rbar=rbar), star)
             A, A2 = max(s + done.lam, 1e-9), max(s2 + done.lam, 1e-9)
             gamma = done.gamma / noise**2
             theta = b / A + DRAWS / math.sqrt(gamma * A)

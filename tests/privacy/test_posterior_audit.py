@@ -56,7 +56,7 @@ def test_the_published_removal_bound_is_flagged():
 
 def test_a_row_map_without_its_ball_is_flagged():
     """The bug of a block with a missing row: the ball must not be switched off."""
-    from dpmodels.models.newton import WorkingRows
+    from dpmodels.own.minimum import WorkingRows
 
     class NoBall(WorkingRows):
         def apply(self, block):

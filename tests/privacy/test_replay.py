@@ -22,8 +22,9 @@ from dpmodels.audit import replay
 from dpmodels.audit.replay import ReplayRun, replay_ratios
 from dpmodels.errors import DPModelsWarning
 from dpmodels.formula.schema import Schema
-from dpmodels.models.votes import PATE_STEP, answer_untested, majority, pate_steps, vote_steps
-from dpmodels.privacy.mechanisms import agm
+from dpmodels.models.votes import pate_steps, vote_steps
+from dpmodels.own.voting import PATE_STEP, answer_untested, majority
+from dpmodels.privacy.mechanisms import Approximate, agm
 from dpmodels.privacy.noise import paper_sigma
 from dpmodels.registry import methods
 from dpmodels.sums.ask import Ask, Kept
@@ -492,12 +493,14 @@ def neighbours(case, data, rows, rng):
 
 def coin_of(plan):
     """What the coin of a pair form costs, and the noise of a reply per unit of sensitivity."""
-    d = plan.detail
-    if not hasattr(d, "eps_r") or not d.eps_r:
+    pairs = [s.mechanism for s in plan.steps if s.reply_test and isinstance(s.mechanism, Approximate)]
+    eps_t = getattr(plan.detail, "eps_t", 0.0)
+    if not pairs or not eps_t:
         return None
-    if getattr(d, "form", "") == "paper":
-        return d.eps_t, d.delta, paper_sigma(1.0, d.eps_t + d.eps_r, d.delta)
-    return d.eps_t, d.delta, agm(d.eps_r, d.delta)
+    eps, delta = pairs[0].eps, pairs[0].delta
+    if getattr(plan.detail, "form", "") == "paper":
+        return eps_t, delta, paper_sigma(1.0, eps, delta)
+    return eps_t, delta, agm(eps - eps_t, delta)
 
 
 def worst_ratios(case):
@@ -602,7 +605,7 @@ def test_votes():
     eps, delta = 2.0, 1e-3
     vote = (
         vote_steps(eps, delta),
-        lambda c, run: majority(Kept(), 3, delta, Ask(np.array(c), run)),
+        lambda c, run: majority(Kept(), 3, Ask(np.array(c), run)),
     )
     found = replayed(vote, [5, 5, 1], [6, 4, 1])
     assert found["margin of the vote"] == 1.0

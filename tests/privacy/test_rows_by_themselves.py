@@ -20,7 +20,7 @@ import pytest
 
 from dpmodels.audit.replay import replay_stage
 from dpmodels.families import FAMILIES, LINKS
-from dpmodels.models.newton import LogisticLoss, PoissonLoss, WorkingRows
+from dpmodels.own.minimum import LogisticLoss, PoissonLoss, WorkingRows
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import Expectile, Huber, Quantile, State, plain
 from dpmodels.scoring.pass_plan import plan_pass

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from dpmodels.models import votes as pate_math
-from dpmodels.models.votes import _CELLS_PER_MOVE, cells_of, curve_table, smooth
+from dpmodels.own import voting as pate_math
+from dpmodels.own.voting import _CELLS_PER_MOVE, cells_of, curve_table, smooth
 
 SIGMA, TEACHERS, CLASSES, ORDER = 2.0, 30, 3, 6.0
 #: Cells that one changed vote can move: 1/sigma is _CELLS_PER_MOVE cells, and x lies anywhere in its cell.

@@ -148,7 +148,8 @@ def test_the_enclosing_block_pays(call, quiet):
 
 
 def test_one_charge_opens_the_door_once():
-    from dpmodels.models.votes import release_winner, vote_plan
+    from dpmodels.models.votes import vote_plan
+    from dpmodels.own.voting import release_winner
 
     door = private.opened("twice", vote_plan(["a", "b"], N, 1.0, 1e-6), None, None)
     private.released(door, release_winner, ["a"] * N)

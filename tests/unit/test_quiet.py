@@ -73,7 +73,8 @@ class _Kills(SystemExit):
 @pytest.mark.parametrize("kind", [ValueError, SystemExit, asyncio.CancelledError, _Kills])
 def test_user_code_that_raises_is_a_value_not_an_error(kind):
     """A CancelledError of user code was an error on one neighbour only."""
-    from dpmodels.models.custom import _number, safe_number, safe_vector
+    from dpmodels.models.custom import _number
+    from dpmodels.own.proposed import safe_number, safe_vector
 
     def fails(*_):
         raise kind(SECRET)

@@ -234,7 +234,7 @@ def test_only_the_door_opens_rows_makes_noise_and_calls_a_stage():
 
 
 #: A method of a released object, and a verb without a formula, that read rows themselves.
-MAY_OPEN = {"models/noised/table.py", "models/selection.py"}
+MAY_OPEN = {"models/noised/table.py", "own/best.py"}
 
 
 def test_the_door_is_opened_by_verbs():
@@ -557,7 +557,7 @@ def test_nothing_random_can_be_reached_from_what_runs_on_a_worker(closure):
             ("dpmodels.models.components", "_column_sums"),
             ("dpmodels.models.linear.compared", "_gradient_sum"),
             ("dpmodels.models.objpert", "information_sums"),
-            ("dpmodels.models.newton", "lattice_sums"),
+            ("dpmodels.own.minimum", "lattice_sums"),
             ("dpmodels.models.kernel", "UnitRows"),
             ("dpmodels.sources.summed", "Sampled")} <= set(roots)  # fmt: skip
     assert functions_counted(closure.trees)[1] == []  # of each it is known what is sent
@@ -606,9 +606,9 @@ READ_HERE = {
     "own/noised.py": "every row is released, with noise of its own",
     "models/linear/compared.py": "every row meets normals of its own",
     "own/subsample.py": "the user's test takes a table",
-    "models/custom.py": "the user's functions take all rows",
-    "models/newton.py": "mapped rows are kept until the minimum is found",
-    "models/glm.py": "the curvature at the minimum is a sum of floats",
+    "own/proposed.py": "the user's functions take all rows",
+    "own/minimum.py": "mapped rows are kept until the minimum is found",
+    "own/curvature.py": "the curvature at the minimum is a sum of floats",
 }
 
 
@@ -644,7 +644,7 @@ def test_methods_that_read_here_say_so():
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("dpmodels.sums.ask", "Ask"), ("dpmodels.bought", "buy_ranges"),
+    [("dpmodels.sums.ask", "Ask"), ("dpmodels.ranges", "buy_ranges"),
      ("dpmodels.scoring.units", "release_scoring")],
 )  # fmt: skip
 def test_the_check_of_workers_can_fail(closure, module, name):
@@ -805,10 +805,9 @@ PRODUCTS = {"einsum", "norm", "dot", "vdot", "inner", "tensordot", "matmul"}
 #: Modules that read rows in the caller's process, or hold what does, beside what can be reached
 #: from a job.
 WITH_ROWS = {
-    *(dotted(f).removeprefix("dpmodels.") for f in PACKAGE.glob("*/*.py") if f.parent.name in ("sums", "proof") and f.stem[0] != "_"),
-    *(dotted(f).removeprefix("dpmodels.") for f in PACKAGE.glob("core/*.py") if f.stem[0] != "_"),
+    *(dotted(f).removeprefix("dpmodels.") for f in PACKAGE.glob("*/*.py") if f.parent.name in ("core", "proof", "sums") and f.stem[0] != "_"),
     *(f.removesuffix(".py").replace("/", ".") for f in READ_HERE if not f.startswith("api/")),
-    "models.newton", "models.objpert", "models.custom", "models.mean_ptr",
+    "models.objpert",
 }  # fmt: skip
 _EXACT = "integers of which every partial sum fits a float: exact in any order"
 _PUBLIC = "public or released numbers: the map itself, the same for every row"
@@ -823,9 +822,6 @@ NOT_OF_A_ROW = {
     "sums.cells.gram_of": _EXACT,
     "sums.cells.sum_of": _EXACT,
     "sums.rowmap.RowMap.affine": _PUBLIC,
-    "proof.sets.floored_cholesky": _PUBLIC,
-    "proof.sets.rotated": _PUBLIC,
-    "models.glm.estimate_tested": _PUBLIC,
     **dict.fromkeys(
         (
             *(f"models.linear.compared.{name}" for name in (
@@ -838,10 +834,10 @@ NOT_OF_A_ROW = {
         ),
         _PUBLIC,
     ),
-    "models.newton.LogisticLoss.terms": _VALUE,
-    "models.newton.PoissonLoss.terms": _VALUE,
-    "models.newton._sums": _KEPT,
-    "models.newton._newton": _KEPT,
+    "own.minimum.LogisticLoss.terms": _VALUE,
+    "own.minimum.PoissonLoss.terms": _VALUE,
+    "own.minimum._sums": _KEPT,
+    "own.minimum._newton": _KEPT,
     "proof.statistics.Gram.of": _CORNERS,
     "proof.sets.Ball.corners": _CORNERS,
     "models.linear.compared.release_jl": "a sum of float normals times rows: the guarantee carries a note",
@@ -895,7 +891,7 @@ def test_rows_are_multiplied_by_the_primitives_alone(closure):
     """Their images and lengths: ``mapped``, ``squares`` of sums/products.py."""
     reached = with_rows(closure)
     assert ("dpmodels.core.parallel", "Parallel.vectors") in reached
-    assert ("dpmodels.models.newton", "WorkingRows.apply") in reached
+    assert ("dpmodels.own.minimum", "WorkingRows.apply") in reached
     found = functions_with(closure, reached, is_product)
     assert {k: v for k, v in found.items() if k not in NOT_OF_A_ROW} == {}
     assert set(NOT_OF_A_ROW) <= set(found)  # and nothing is listed that is gone
@@ -920,13 +916,13 @@ _OUTPUT = "noise is in it already: what is released lies on a public grid"
 #: Where rows, or what is made of them, become whole numbers outside sums/products.py, and why.
 NOT_AN_END = {
     "sums.cells.gram_of": "integers, cut in two parts",
-    "models.newton.mapped_sums": "a gradient on a grain of its own (theory.md 4.4)",
+    "own.minimum.mapped_sums": "a gradient on a grain of its own (theory.md 4.4)",
     "models.kernel._bins": "a weight and what is left of 1: the two add up",
     "core.clusters.PeopleByCluster.parts": "summed over a person's part, which is ended",
     "core.units.summed_scores": "summed over a unit, whose sum is ended",
     "core.sets.Bins.add": "shares of a unit that add up to 2^20 at most",
-    "models.custom._rounded": _OUTPUT,
-    "models.glm.release_tested": _OUTPUT,
+    "own.proposed._rounded": _OUTPUT,
+    "own.curvature.release_tested": _OUTPUT,
     "models.linear.compared.release_jl": _OUTPUT,
     "proof.sets.Ball.corners": _CORNERS,
     "proof.sets.Box.corners": _CORNERS,
@@ -944,7 +940,7 @@ def is_rounded(n):
 def rounded_rows(closure):
     """Return module.function -> roundings, where rows are mapped and added up."""
     found = functions_with(closure, with_rows(closure), is_rounded)
-    rooms = ("sums.", "proof.", "core.", "scoring.", "models.", "planted.")
+    rooms = ("sums.", "proof.", "core.", "own.", "scoring.", "models.", "planted.")
     public = ("models.table.nulls.noise_cdf",)  # of the noise alone
     return {k: v for k, v in found.items() if k.startswith(rooms) and k not in public}
 

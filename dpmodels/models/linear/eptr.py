@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,19 +19,19 @@ from dpmodels.models.linear.opening import (
     WhitenedStart,
     why_alone,
 )
-from dpmodels.planning import SPREAD, Plan, column_radius, expected_errors, spreads
-from dpmodels.privacy.mechanisms import agm, upper_quantile
-from dpmodels.privacy.noise import (
-    integer_coin,
-    paper_midpoint,
-    paper_sigma,
-    reply_probability,
-    split_midpoint,
+from dpmodels.own.least_squares import (
+    BOUND_STEP,
+    PAIR_STEP,
+    STEP_NAMES,
+    OlsDetail,
+    OlsReleased,
+    begin_eptr,
+    release,
+    working_radius,
 )
-from dpmodels.privacy.run import own_proof
-from dpmodels.proof.prove import Of
-from dpmodels.proof.sets import Ball, float_allowance, ls_bound
-from dpmodels.proof.statistics import Gram
+from dpmodels.planning import SPREAD, Plan, column_radius, expected_errors, spreads
+from dpmodels.privacy.mechanisms import upper_quantile
+from dpmodels.proof.sets import ls_bound
 from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
@@ -47,8 +47,8 @@ from dpmodels.registry import (
     share,
 )
 from dpmodels.scoring.notes import no_ranges_note
-from dpmodels.sums.ask import Added, Ask, Moments, Query, Read, clipped_residuals
-from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
+from dpmodels.sums.ask import Ask, Read
+from dpmodels.sums.rowmap import unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -61,37 +61,6 @@ _EPTR_SHARES = {
     (True, False): {"scale": 0.20, "bound": 0.12, "coef": 0.68},
     (False, False): {"bound": 0.15, "coef": 0.85},
 }
-_STEP_NAMES = {
-    "scale": "scale matrix",
-    "bound": "lower bound and test",
-    "coef": "coefficients",
-    "variance": "residual variance",
-}
-
-
-@dataclass(frozen=True)
-class OlsDetail:
-    """Plan of ePTR, fixed before the first row."""
-
-    # "auto": a lower bound of the smallest eigenvalue is released. "fixed": a private coin tells
-    # whether it exceeds c0. "paper": the same with the paper's looser constants.
-    form: str
-    raw: bool  # Rows are bounded by ``Rx`` in the user's units (no ranges are used)
-    rx: float  # Largest norm of a row's predictors, in public units (if ``raw`` the design's own)
-    ry: float  # Largest absolute response, in the same units
-    rtheta: float  # Bound on the coefficient norm: the call's, or one that c0 implies, else inf
-    project: bool
-    whiten: bool = False
-    ridge: bool = False
-    mu: dict[str, float] = field(default_factory=dict)  # Share name -> mu (auto form)
-    delta_f: float = 0.0  # Probability that the released lower bound is wrong (form "auto")
-    z: float = 0.0  # Normal quantile of that probability
-    # The forms "fixed" and "paper" alone: eps of the coin and of the coefficients, delta, c0
-    eps_t: float = 0.0
-    eps_r: float = 0.0
-    delta: float = 0.0
-    c0: float = 0.0  # Least eigenvalue per row
-    sharp: bool = False  # The sharper integer coin
 
 
 def _form(request: Request) -> str:
@@ -142,11 +111,11 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         # On the safe set lambda_min >= c0 n, and |theta|^2 lambda_min <= sum of y^2 <= n R_y^2.
         rtheta = rtheta_option if paper else min(rtheta_option, ry / math.sqrt(c0))
         detail = OlsDetail(
-            form, raw, rx, ry, rtheta, project, eps_t=eps_t, eps_r=part.eps - eps_t,
-            delta=part.delta, c0=c0, sharp=request["coin"] == "sharp",
+            form, raw, rx, ry, rtheta, project, eps_t=eps_t, c0=c0,
+            sharp=request["coin"] == "sharp",
         )  # fmt: skip
         return Plan.of(
-            request, design, n, part.coins("coefficients and test", test=test),
+            request, design, n, part.coins(PAIR_STEP, test=test),
             purchase=part.purchase,
             scales={"working row norm": rx}, detail=detail,
         )  # fmt: skip
@@ -155,15 +124,14 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     shares = _EPTR_SHARES[(whiten or request.inference, request.inference)]
     delta_f = FAILURE_SHARE * request.delta
     split = Split(
-        request, design, {k: (_STEP_NAMES[k], share) for k, share in shares.items()},
+        request, design, {k: (STEP_NAMES[k], share) for k, share in shares.items()},
         failure=delta_f, test="bound", ranged=not raw,
     )  # fmt: skip
     detail = OlsDetail(
         form, raw, rx, ry, rtheta_option, project, whiten, request["on_fail"] == "ridge", split.mu,
-        delta_f, upper_quantile(delta_f),
     )  # fmt: skip
     radius = working_radius(detail, p)
-    margin = detail.z / split.mu["bound"] + 1.0
+    margin = upper_quantile(delta_f) / split.mu["bound"] + 1.0
     need = margin * radius**2
     advice = (
         f"with n = {n} and {p} coefficients the test of this method cannot be expected to pass: "
@@ -171,7 +139,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
         "larger eps, fewer columns, on_fail='ridge' or method='ssp' would answer"
     )
     return split.plan(
-        n, detail=detail, expected_se=_expected_se(detail, design, n),
+        n, detail=detail, expected_se=_expected_se(detail, design, n, margin),
         scales={
             "working row norm": radius,
             "margin of the eigenvalue test (in rows at the bound)": margin,
@@ -182,15 +150,7 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     )  # fmt: skip
 
 
-def working_radius(detail: OlsDetail, p: int) -> float:
-    """Return the radius of the ball of predictors in the pass for the coefficients.
-
-    That is the ball after whitening, if the plan whitens.
-    """
-    return math.sqrt(1.5 * p) if detail.whiten else detail.rx
-
-
-def _expected_se(detail: OlsDetail, design: Design, n: int) -> dict[str, float]:
+def _expected_se(detail: OlsDetail, design: Design, n: int, margin: float) -> dict[str, float]:
     """Return the expected privacy error of each coefficient, for spread-out predictors.
 
     A public assumption, not data: columns are uncorrelated, with sd a quarter of the range, so
@@ -201,7 +161,7 @@ def _expected_se(detail: OlsDetail, design: Design, n: int) -> dict[str, float]:
         return {}
     radius2 = working_radius(detail, design.p) ** 2
     smallest = n if detail.whiten else n * SPREAD**2
-    room = smallest - (detail.z / detail.mu["bound"] + 1.0) * radius2
+    room = smallest - margin * radius2
     if room <= 0:
         return {}
     rtheta = min(detail.ry * math.sqrt(n / room), detail.rtheta)
@@ -210,187 +170,6 @@ def _expected_se(detail: OlsDetail, design: Design, n: int) -> dict[str, float]:
     unit = unit_scale(design)
     A, _ = unit.back()
     return expected_errors(design.names, A / spreads(design) if detail.whiten else A, sigma)
-
-
-# -- The private stage of ePTR least squares: rows in, released numbers out.
-
-
-@dataclass(frozen=True)
-class OlsReleased:
-    """Public numbers of the release, in addition to the released ones."""
-
-    unit: UnitScale
-    whitening: Array | None = None  # (p, p): W = sqrt(n) St^{-1/2}
-    # Released lower bound of the smallest eigenvalue (auto form), otherwise NaN.
-    lower: float = math.nan
-    ridge: float = 0.0  # rho, a function of the lower bound
-    rtheta: float = math.inf  # Radius of the coefficient ball in force
-    sigma: float = math.nan  # Sd of the noise on each working coefficient
-
-
-def _row_map(detail: OlsDetail, unit: UnitScale, p: int, matrix: Array | None = None) -> RowMap:
-    """Return the row map of a pass: predictors scaled into a ball, the response into its range.
-
-    A row has p predictors and then the response, in public units (``unit``). ``matrix`` (p, p) is
-    the released whitening of the predictors. It is None in the pass before that release.
-    """
-    radius = working_radius(detail, p) if matrix is not None else detail.rx
-    row_matrix = None
-    if matrix is not None:
-        row_matrix = np.eye(p + 1)  # the response is not whitened
-        row_matrix[:p, :p] = matrix
-    bounds = np.full(p + 1, radius)
-    bounds[p] = detail.ry
-    return RowMap(unit, bounds, ball=p, radius=radius, matrix=row_matrix, project=detail.project)
-
-
-def solve_projected(S: Array, b: Array, rtheta: float) -> Array:
-    """Return S^{-1} b, shrunk into the ball of radius ``rtheta``.
-
-    It is the zero vector if the system is singular or its solution is not finite.
-    """
-    p = len(b)
-    try:
-        theta = np.linalg.solve(S, b)
-    except np.linalg.LinAlgError:
-        return np.zeros(p)
-    norm = float(np.linalg.norm(theta))
-    if not math.isfinite(norm):
-        return np.zeros(p)
-    return np.asarray(theta * min(1.0, rtheta / norm) if norm > 0 else theta, dtype=float)
-
-
-def smallest_eigenvalue(S: Array) -> float:
-    """Return lambda_min of a positive semidefinite matrix, never below 0."""
-    return max(0.0, float(np.linalg.eigvalsh(S)[0]))
-
-
-def auto_noise(
-    lower: float, detail: OlsDetail, radius: float, top: float, n: int, allowance: float
-) -> tuple[float, float, float] | None:
-    """Return (rho, R_theta, h) as functions of the released lower bound, or None for no reply.
-
-    h(l) = B(R_theta) / (l - R^2 + rho): the estimator's sensitivity whenever l <= max(lam, lam').
-    """
-    room = lower - radius * radius * (1.0 + allowance)
-    rho = max(0.0, 0.3 * n - room) if detail.ridge else 0.0
-    safe = max(room, 0.3 * n) if detail.ridge else room
-    if safe <= 0:
-        return None
-    # |theta|^2 (lam + rho) <= sum of y^2 <= n R_y^2 holds at both neighbours.
-    free = detail.ry * math.sqrt(n / safe)
-    rtheta = min(top, free)
-    return rho, rtheta, ls_bound(radius, detail.ry, rtheta) / safe * (1.0 + allowance)
-
-
-@with_ranges
-def release(plan: Plan[OlsDetail], ask: Ask, design: Design) -> Release:
-    """Run ePTR least squares on the rows.
-
-    Privacy
-    -------
-    Unit: one row; replace-one, n public. Charged: the steps of the plan, whether or not they ran.
-    """
-    detail, n, p, q = plan.detail, ask.n, design.p, design.q
-    unit = UnitScale(np.ones(q), np.zeros(q), False) if detail.raw else unit_scale(design)
-    allowance = float_allowance(p, n)
-    raw = ask.raw(own_proof("ePTR, least squares"))
-    values: dict[str, Array] = {}
-    rowmap = _row_map(detail, unit, p)
-    over = Moments(design, rowmap)
-    if detail.form != "auto":
-        G = raw.total(over).real(rowmap.units)
-        S, b = G[:p, :p], G[:p, p]
-        _, probability, sd = safety(detail, smallest_eigenvalue(S), n, allowance)
-        theta = solve_projected(S, b, detail.rtheta)
-        noisy = raw.coin_gaussian("coefficients and test", probability, theta, sd)
-        if noisy is None:
-            return Release({}, plan.guarantee, design, reply=False, why="test")
-        released = OlsReleased(unit, rtheta=detail.rtheta, sigma=sd)
-        return Release({"theta": noisy}, plan.guarantee, design, detail=released)
-    if "scale" in detail.mu:
-        ball = Gram(Ball(p))  # the predictors' coordinates
-        scale = Query(ball, over, lambda G: Added(G.integers()[:p, :p]), rowmap.radius**2)
-        values["scale"] = ask("scale matrix", scale).values
-    W = None
-    if detail.whiten:
-        nu = math.sqrt(2.0) * detail.rx**2 / detail.mu["scale"] * math.sqrt(2.0 * p)
-        # W = sqrt(n) St^{-1/2}, eigenvalues of the released St floored at nu
-        floored, vectors = np.linalg.eigh(values["scale"])
-        W = (vectors * np.sqrt(n / np.maximum(floored, nu))) @ vectors.T
-        rowmap = _row_map(detail, unit, p, W)
-        over = Moments(design, rowmap)
-    G = raw.total(over).real(rowmap.units)
-    S, b = G[:p, :p], G[:p, p]
-    radius = rowmap.radius
-    # Auto form: a lower bound that exceeds lam with probability delta_f only.
-    lemma = Of("least eigenvalue", (radius * radius, p, n))
-    least = Query(lemma, over, lambda _: Added(np.array([smallest_eigenvalue(S)])))
-    lower = float(ask("lower bound and test", least).at_least(detail.delta_f)[0])
-    values["lower"] = np.array(lower)
-    # The given bound on the working coefficients, before the free one: whitened they are W^{-1}
-    # theta, so R_theta stretches by at most |W^{-1}|; and they are of size R_y at most where the
-    # whitened eigenvalues are near n.
-    top = detail.rtheta
-    if W is not None:
-        top = min(detail.ry, top / float(np.linalg.eigvalsh(W)[0]))
-    proposal = auto_noise(lower, detail, radius, top, n, allowance)
-    if proposal is None:
-        return Release(
-            values, plan.guarantee, design, reply=False, why="test",
-            detail=OlsReleased(unit, W, lower),
-        )  # fmt: skip
-    rho, rtheta, h = proposal
-    theta = solve_projected(S + rho * np.eye(p), b, rtheta)
-    values["theta"] = raw.gaussian_real("coefficients", theta, h)
-    if "variance" in detail.mu:
-        values["residual"] = _release_residual(ask, detail, over, G, values["theta"])
-    sigma = h / detail.mu["coef"]
-    released = OlsReleased(unit, W, lower, rho, rtheta, sigma)
-    return Release(values, plan.guarantee, design, detail=released)
-
-
-def residual_bound(detail: OlsDetail, radius: float, theta: Array) -> float:
-    """Return the largest squared residual a row can have: (R_y + R |theta|)^2."""
-    return (detail.ry + radius * float(np.linalg.norm(theta))) ** 2
-
-
-def _release_residual(ask: Ask, detail: OlsDetail, over: Moments, G: Array, theta: Array) -> Array:
-    """Release the residual sum of squares at the *released* vector.
-
-    From the moments at hand if n is so large that the noise for unclipped residuals does not
-    matter (a rule on public numbers; it saves a pass), otherwise from clipped residuals.
-    """
-    rowmap = over.rowmap
-    bound = residual_bound(detail, rowmap.radius, theta)
-    if not detail.project and bound / detail.mu["variance"] <= 2e-4 * ask.n * detail.ry**2:
-        t = np.append(-theta, 1.0)
-        lemma = Of("squared residuals", (bound, len(theta), ask.n))
-        query = Query(lemma, over, lambda _: Added(np.array([t @ G @ t])))
-    else:
-        query = clipped_residuals(over.design, rowmap, theta, detail.ry)
-    return ask("residual variance", query).values[0]
-
-
-def safety(detail: OlsDetail, lam: float, n: int, allowance: float) -> tuple[float, float, float]:
-    """Return (gamma, reply probability, noise sd) of the pair forms at smallest eigenvalue lam."""
-    r2 = detail.rx * detail.rx
-    if detail.form == "paper":
-        gamma = max(0.0, lam - detail.c0 * n - 2.0 * r2) / (2.0 * r2)
-        alpha = 4.0 * r2 * detail.rtheta / (detail.c0 * n)
-        eps = detail.eps_t + detail.eps_r
-        p = reply_probability(gamma, detail.eps_t, paper_midpoint(eps, detail.delta))
-        return gamma, p, paper_sigma(alpha, eps, detail.delta)
-    # s (1 + allowance), not s: with the exact s the ceiling breaks the Lipschitz bound at
-    # rounding errors.
-    s = r2 * (1.0 + allowance)
-    steps = math.ceil(max(0.0, lam - detail.c0 * n - s) / s)
-    alpha = ls_bound(detail.rx, detail.ry, detail.rtheta) / (detail.c0 * n) * (1.0 + allowance)
-    if detail.sharp:
-        p = integer_coin(steps, detail.eps_t, detail.delta)
-    else:
-        p = reply_probability(steps, detail.eps_t, split_midpoint(detail.eps_t, detail.delta))
-    return float(steps), p, alpha * agm(detail.eps_r, detail.delta)
 
 
 # -- ePTR as the start of a fit by scores: the same releases, in the coordinates of the passes.
@@ -402,7 +181,6 @@ START_SHARES = _EPTR_SHARES[True, True]
 OF_RELEASE = (
     "c0", "variant", "whiten", "clip", "Rx", "Ry", "Rtheta", "on_fail", "coin", "test_share",
 )  # fmt: skip
-BOUND_STEP = "lower bound"
 
 
 @dataclass(frozen=True)
@@ -410,7 +188,7 @@ class EptrStart(WhitenedStart):
     """Start of a fit by scores: least squares by ePTR, with a ridge where the bound is low."""
 
     shares: ClassVar[Mapping[str, float]] = START_SHARES
-    names: ClassVar[Mapping[str, str]] = _STEP_NAMES | {"bound": BOUND_STEP}
+    names: ClassVar[Mapping[str, str]] = STEP_NAMES | {"bound": BOUND_STEP}
 
     def failures(self, mu: float) -> Mapping[str, float]:
         """Return the failure probability of the lower bound."""
@@ -420,40 +198,12 @@ class EptrStart(WhitenedStart):
         self, mu: float, rows: Whitened, coordinates: Coordinates, ask: Ask, read: Read
     ) -> tuple[Array, float, dict[str, Any]]:
         """Release the lower bound and the coefficients."""
-        return begin_eptr(self, mu, rows, ask, read)
-
-
-def begin_eptr(
-    start: EptrStart, mu: float, rows: Whitened, ask: Ask, read: Read
-) -> tuple[Array, float, dict[str, Any]]:
-    """Release lower bound and coefficients of whitened rows, with the noise sd of these.
-
-    Privacy
-    -------
-    Unit: one row; replace-one. These two steps of the start. Rows that coins leave out are zero
-    rows, and the projected ridge estimate moves by ``B(R)/(l - R^2 + rho)`` whatever n is.
-    """
-    each, raw = start.step_mus(mu), ask.raw(own_proof("ePTR, least squares"))
-    over, radius, r = rows.over, rows.rowmap.radius, len(rows.W)
-    G = raw.total(over, read).real(rows.rowmap.units)
-    S, b = G[:r, :r], G[:r, r]
-    lemma = Of("least eigenvalue", (radius * radius, r, ask.n))
-    least = Query(lemma, over, lambda _: Added(np.array([smallest_eigenvalue(S)])))
-    lower = float(ask(BOUND_STEP, least, read).at_least(start.failure)[0])
-    detail = OlsDetail(
-        "auto", False, radius, rows.bound, math.inf, False, True, ridge=True, mu=each
-    )
-    allowance = float_allowance(r, ask.n)
-    proposal = auto_noise(lower, detail, radius, rows.bound, rows.n, allowance)
-    assert proposal is not None  # a ridge always gives one
-    rho, rtheta, h = proposal
-    theta = solve_projected(S + rho * np.eye(r), b, rtheta)
-    noisy = raw.gaussian_real(_STEP_NAMES["coef"], theta, h)
-    sd = h / each["coef"]
-    return noisy, sd, {
-        "lower": np.array(lower), "theta": rows.W @ noisy, "ridge": np.array(rho),
-        "noise": np.array(sd),
-    }  # fmt: skip
+        noisy, lower, rho, h = begin_eptr(rows.over, rows.n, ask, read)
+        sd = h / self.step_mus(mu)["coef"]
+        return noisy, sd, {
+            "lower": np.array(lower), "theta": rows.W @ noisy, "ridge": np.array(rho),
+            "noise": np.array(sd),
+        }  # fmt: skip
 
 
 def why_not(request: Request, design: Design, n: int | None) -> str:
@@ -569,7 +319,7 @@ def estimate(plan: Plan[OlsDetail], release: Release) -> Estimate:
 register_method(
     Method(
         name="eptr", verb="dp_ols", proof="models/linear/eptr.md", foretells=True,
-        title="ePTR least squares", backend=Backend(plan, release, estimate),
+        title="ePTR least squares", backend=Backend(plan, with_ranges(release), estimate),
         endings=(Ending(EPTR_SCORED, why_not, "ePTR alone"),),
         needs=("delta > 0", "several passes"), inference="yes", accepts=("weights",),
         reference=(

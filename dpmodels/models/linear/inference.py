@@ -10,7 +10,7 @@ import numpy as np
 
 from dpmodels import messages
 from dpmodels.after.moments import SecondMoments, fit_statistics, kept_moments
-from dpmodels.arrays import Array
+from dpmodels.arrays import Array, chi2_upper
 from dpmodels.errors import RequestError
 from dpmodels.models.linear.solve import (
     Errors,
@@ -28,12 +28,13 @@ from dpmodels.models.linear.solve import (
 )
 from dpmodels.planning import SPREAD, expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian, Pure
-from dpmodels.proof.prove import gram_l1
-from dpmodels.proof.sets import chi2_upper, floored_cholesky, rotated
+from dpmodels.proof.prove import gram_l1, noise_of
+from dpmodels.proof.sets import Ball
+from dpmodels.proof.statistics import Gram
 from dpmodels.records import Estimate, Request
 from dpmodels.scoring.notes import empty_rows
 from dpmodels.sources.rows import ALL_ROWS, Windows
-from dpmodels.sums.ask import Ask, Read, ball_map, ball_sd, moments_query
+from dpmodels.sums.ask import Ask, Read, ball_map, moments_query
 from dpmodels.sums.ask import Moments as MomentsPass
 from dpmodels.sums.rowmap import OneFirst, RowMap, ScoreMap, UnitScale, unit_scale
 
@@ -48,6 +49,43 @@ if TYPE_CHECKING:
 PHI = 0.1
 #: Share of the budget (mu^2; eps when delta = 0) of the first of two stages.
 STAGE_ONE = 0.2
+
+
+def ball_sd(mechanism: Gaussian | Pure, radius: float, q: int, relation: str) -> float:
+    """Return s: the noise scale of ``sum z z'`` in svec coordinates.
+
+    Laplace (pure eps): ``s = 2 b_L``, the scale with the same variance off the diagonal.
+    """
+    sd = float(noise_of(Gram(Ball(q)), mechanism, relation)[0]) * radius**2
+    return 2.0 * sd if isinstance(mechanism, Pure) else sd
+
+
+def floored_cholesky(C: Array, noise: float, *, multiple: float, least: float) -> Array:
+    """Return the Cholesky factor of a released matrix per row, made safe from its noise.
+
+    Eigenvalues are floored at ``max(multiple * noise, least)`` where the smallest is below that;
+    ``noise`` is the typical spectral norm of the noise, ``s sqrt(2q)/n``.
+    """
+    values, vectors = np.linalg.eigh((C + C.T) / 2.0)
+    floor = max(multiple * noise, least)
+    if values[0] < floor:
+        C = (vectors * np.maximum(values, floor)) @ vectors.T
+    return np.asarray(np.linalg.cholesky((C + C.T) / 2.0))
+
+
+def rotated(L: Array, column: int) -> Array:
+    """Return another root of ``L L'``, after which one column of a row is in one coordinate alone.
+
+    ``L O'``, O the reflection that takes ``L^{-1} e`` (the image of that column) to the last axis.
+    Balls, sensitivities and the noise of a Gaussian release do not depend on the root.
+    """
+    image = np.linalg.solve(L, np.eye(len(L))[column])
+    size = float(np.linalg.norm(image))
+    if np.abs(image[:-1]).max(initial=0.0) <= 1e-12 * size:
+        return L
+    axis = image.copy()
+    axis[-1] += size if image[-1] >= 0.0 else -size
+    return np.asarray(L - np.outer(L @ axis, 2.0 * axis / float(axis @ axis)))
 
 
 def stage_steps(*, two: bool, scores: float) -> dict[str, tuple[str, float]]:

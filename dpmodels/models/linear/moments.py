@@ -15,12 +15,13 @@ import numpy as np
 
 from dpmodels import messages
 from dpmodels.after.moments import counted_rows
-from dpmodels.arrays import Array
-from dpmodels.errors import PrivacyBugError, RequestError
+from dpmodels.arrays import Array, chi2_upper
+from dpmodels.errors import RequestError
 from dpmodels.models.linear import scored
 from dpmodels.models.linear.inference import (
     Passes,
     Stages,
+    ball_sd,
     ball_stage,
     expected_se,
     mu_like,
@@ -47,8 +48,13 @@ from dpmodels.models.linear.scored import (
 from dpmodels.models.linear.solve import Report, Stage
 from dpmodels.planning import Plan, enough_rows, guessed_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure
-from dpmodels.proof.prove import gram_sensitivity
-from dpmodels.proof.sets import chi2_upper
+from dpmodels.proof.prove import (
+    INTERCEPT_WEIGHTS,
+    count_weight,
+    gram_sensitivity,
+    intercept_sensitivity,
+    separate_weights,
+)
 from dpmodels.proof.statistics import Split as SplitMoments
 from dpmodels.ranges import Split, gaussian_part, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release, Request
@@ -75,8 +81,8 @@ from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.scoring.pass_plan import first_share, noise_ratio, pilot_windows
 from dpmodels.scoring.run import ScoredDetail
 from dpmodels.sources.rows import ALL_ROWS, Windows
-from dpmodels.sums.ask import Ask, Moments, Query, ball_sd, split_query, whole_matrix
-from dpmodels.sums.rowmap import RowMap, UnitScale, unit_rows
+from dpmodels.sums.ask import Ask, bounded_moments_query
+from dpmodels.sums.rowmap import UnitScale, unit_rows
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -180,6 +186,35 @@ def stages_of(
     )
 
 
+def split_query(p: int, square: float, *, known: bool, relation: str, r2: float) -> SplitMoments:
+    """Choose the weights of the moments of rows with separate bounds on x and y.
+
+    Parameters
+    ----------
+    p : int
+        Coefficients, intercept included.
+    square : float
+        Bound on the squared norm of the slopes in unit rows.
+    known : bool
+        The first column is an intercept that every complete row has: sums and count are cells.
+    relation : {"replace", "add-remove"}
+    r2 : float
+        Public guess of the R-squared.
+    """
+    rx, ry = math.sqrt(square), 1.0
+    if known:
+        a, b, c, e, f = INTERCEPT_WEIGHTS
+        if relation == "replace":
+            # the largest at which the count of complete rows joins for free
+            k = count_weight(intercept_sensitivity(a, b, c, e, f), a, b, c, e, f)
+        else:
+            k = math.sqrt(5.0)
+        return SplitMoments(p, True, (a, b, c, e, f, k), rx, ry)
+    ratio = (p + 1.0) / (2.0 * p) * r2 * rx**2 / ry**2
+    a, b, c, _ = separate_weights(ratio)
+    return SplitMoments(p, False, (a, b, c, 0.0, 0.0, 0.0), rx, ry)
+
+
 def _bounded(request: Request, design: Design) -> SplitMoments:
     """Return the query of second moments with separate bounds of predictors and response."""
     complete = design
@@ -281,11 +316,7 @@ def release(plan: Plan[SspDetail], ask: Ask) -> Release:
     used = detail.windows.count(detail.rows) // detail.every
     if detail.bounded is not None:
         assert isinstance(detail.first, Gaussian)
-        square += float(design.has_intercept and not detail.bounded.known)
-        if square > detail.bounded.rx**2 * (1.0 + 1e-12):
-            raise PrivacyBugError("the rows of this design exceed the norm that was planned")
-        over = Moments(design, RowMap(unit, np.ones(design.q)))
-        answer = ask(name, Query(detail.bounded, over, whole_matrix))
+        answer = ask(name, bounded_moments_query(design, detail.bounded))
         first = Stage(answer.values, answer.variance, np.eye(design.q), math.inf)
     else:
         radius = _first(detail, design, square, used, relation)

@@ -1,7 +1,7 @@
 """``dp_ols(method="gptr")``: posterior sampling with tested bounds, by its exact privacy profile.
 
 theta ~ N(theta*, (gamma A)^{-1}), A = X'X + lam I, ridge and gamma by released bounds
-(``posterior.md``, section 2; :mod:`dpmodels.models.linear.profile`).
+(``posterior.md``, section 2; :mod:`dpmodels.own.draws`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -26,13 +27,18 @@ from dpmodels.models.linear.opening import (
     WhitenedStart,
     why_alone,
 )
-from dpmodels.models.linear.profile import (
-    efficiency_curve,
-    half_leverage,
-    largest_m,
-    largest_s,
-    largest_s_pair,
+from dpmodels.own.draws import (
+    EIGEN_STEP,
+    RESIDUAL_STEP,
+    Bounds,
+    DrawDetail,
+    LinearReleased,
+    begin_draw,
+    draw_name,
+    noise_bound,
+    release,
 )
+from dpmodels.own.profile import d_add, d_rem, largest, largest_m, largest_s
 from dpmodels.planning import Plan, Purchase, column_radius
 from dpmodels.privacy.mechanisms import (
     Gaussian,
@@ -43,8 +49,7 @@ from dpmodels.privacy.mechanisms import (
     gaussian_replace,
     mu_gdp,
 )
-from dpmodels.privacy.run import FLOAT_NOTE, ROUND_UP, own_proof
-from dpmodels.proof.prove import Of
+from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
@@ -59,8 +64,8 @@ from dpmodels.registry import (
     register_method,
 )
 from dpmodels.scoring.notes import no_ranges_note
-from dpmodels.sums.ask import ALL, Added, Ask, Moments, Query, Read
-from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
+from dpmodels.sums.ask import Ask, Read
+from dpmodels.sums.rowmap import unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -73,40 +78,27 @@ __all__ = ["estimate", "plan", "release"]
 # -- The plan of posterior sampling and score perturbation for linear regression; all public.
 
 
-EIGEN_STEP, RESIDUAL_STEP = "smallest eigenvalue", "residual bound"
-
-
 @dataclass(frozen=True)
-class LinearDetail:
+class LinearDetail(DrawDetail):
     """Plan of a linear fit, fixed before the first row."""
 
-    kind: str
     # {"auto", "fixed", "adaops", "ops"}: how lam is chosen from released numbers; "ops": public
     # constants only.
-    rule: str
-    lam: float
-    n: int | None  # Public row count
-    B: float
-    factor: float = 2.0  # 2 under replace-one: the steps are stated with twice the add/remove mu
-    # mu1, mu2, rho: add/remove strengths of the two bounds and of *each* draw.
-    mu1: float = 0.0
-    mu2: float = 0.0
-    rho: float = 0.0
-    # d1, d2, delta_t: failure probabilities (delta_t of each draw).
-    d1: float = 0.0
-    d2: float = 0.0
-    delta_t: float = 0.0
-    floor: float = 0.0
-    draws: int = 1
-    Y: float = 1.0
-    # gamma, s: for rule "ops" only.
-    gamma: float = 0.0
-    s: float = 0.0
+    rule: str = "auto"
+    lam: float = 0.0
+    floor: float = 10.0
+    pair: tuple[float, float] = (0.0, 0.0)  # eps and delta of the call
 
-
-def draw_name(j: int, draws: int) -> str:
-    """Return the step name of draw j."""
-    return "coefficients" if draws == 1 else f"coefficients, draw {j + 1}"
+    def ridge(self, at: Bounds) -> float:
+        """Return the least eigenvalue that A is to have, by the rule of the call."""
+        if at.rbar == at.rbar:
+            return choose_ridge(at) if self.rule == "auto" else at.star
+        # the least lam* at which the second release and the sampling are of any use
+        B2, half = at.B**2, half_leverage(at.kind, at.rho, at.delta_t)
+        ridge = self.lam
+        if self.rule == "adaops":
+            ridge = B2 * adaops_ridge(at.d, *self.pair, at.lam_min / B2)
+        return max(at.lam_min + ridge, self.floor * B2 / at.mu2, B2 / half)
 
 
 def _check(request: Request) -> None:
@@ -169,19 +161,19 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     x = failure_part(mu, 0.3 * request.delta, request.relation, 3)
     f1, f2 = _fractions(request, rule)
     detail = LinearDetail(
-        kind, rule, float(lam) if rule == "fixed" else 0.0, n, _radius(request, design), factor,
-        math.sqrt(f1) * mu, math.sqrt(f2) * mu, math.sqrt((1.0 - f1 - f2) / draws) * mu,
-        d1=x, d2=x, delta_t=x / draws, floor=float(request.options.get("floor", 10.0)),
-        draws=draws,
+        kind, _radius(request, design), x, draws, rule, float(lam) if rule == "fixed" else 0.0,
+        float(request.options.get("floor", 10.0)), (request.eps, request.delta),
     )  # fmt: skip
     # the failures cost gaussian_replace(mu, 3x)[1] in all under replace-one
     cost = (gaussian_replace(mu, 3 * x)[1] if factor == 2.0 else 3 * x) / 3.0
+    of_draws = (1.0 - f1 - f2) / draws
+    each = [factor * (math.sqrt(part) * mu) for part in (f1, f2, of_draws)]
     steps = [
-        Step(EIGEN_STEP, Gaussian(factor * detail.mu1), share=f1 * (1 - bought), failure=cost),
-        Step(RESIDUAL_STEP, Gaussian(factor * detail.mu2), share=f2 * (1 - bought), failure=cost),
+        Step(EIGEN_STEP, Gaussian(each[0]), share=f1 * (1 - bought), failure=cost),
+        Step(RESIDUAL_STEP, Gaussian(each[1]), share=f2 * (1 - bought), failure=cost),
     ]
     label = "posterior sample" if kind == "posterior" else "score perturbation"
-    mechanism, share = Gaussian(factor * detail.rho), (1 - f1 - f2) * (1 - bought) / draws
+    mechanism, share = Gaussian(each[2]), (1 - f1 - f2) * (1 - bought) / draws
     steps += [
         Step(draw_name(j, draws), mechanism, share=share, failure=cost / draws, label=label)
         for j in range(draws)
@@ -190,15 +182,16 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
     if to_buy:
         purchase, first = plan_purchase(to_buy, math.sqrt(bought) * total, fail_b, bought)
         steps = first + steps
-    return _plan(request, design, detail, steps, purchase=purchase)
+    return _plan(request, design, n, detail, steps, purchase=purchase)
 
 
 def _plan(
-    request: Request, design: Design, detail: LinearDetail, steps: list[Step], **facts: Any
+    request: Request, design: Design, n: int | None, detail: LinearDetail, steps: list[Step],
+    **facts: Any,
 ) -> Plan[Any]:
     """Return the plan of a release by posterior sampling."""
     return Plan.of(
-        request, design, detail.n, steps, notes=(FLOAT_NOTE,), detail=detail,
+        request, design, n, steps, notes=(FLOAT_NOTE,), detail=detail,
         scales={"row norm bound (working units)": detail.B}, **facts,
     )  # fmt: skip
 
@@ -225,79 +218,33 @@ def plan_ops(request: Request, design: Design, n: int) -> Plan[Any]:
     while largest_s_pair(B * B / lam, *pair) <= 0:
         lam *= 1.5
     s = largest_s_pair(B * B / lam, *pair) * (1 - 1e-9)
-    tbar = min(math.sqrt(n / (4.0 * lam)), n * B / lam)
-    gamma = (s / (1.0 + B * tbar)) ** 2
-    detail = LinearDetail("posterior", "ops", lam, n, B, gamma=gamma, s=s)
+    detail = LinearDetail("posterior", B, rule="ops", lam=lam)
     curve = Profile("posterior sampling, replace", (("h", B * B / lam), ("s", s)))
     steps = [Step("coefficients", curve, share=1.0, label="posterior sample")]
-    return _plan(request, design, detail, steps)
+    return _plan(request, design, n, detail, steps)
 
 
-def choose_ridge(
-    detail: LinearDetail, *, lam_star0: float, lam_min: float, rbar: float, d: int
-) -> float:
-    """Return lam* >= lam_star0 that minimises shrinkage plus noise, from released numbers: free.
+def choose_ridge(at: Bounds) -> float:
+    """Return lam* >= at.star that minimises shrinkage plus noise, from released numbers: free.
 
     (lam* - lam~) tbar^2/4 + noise, tbar = (rbar - Y)/B; noise d/gamma (posterior) or
     d sigma^2/lam* (score). The bounds hold for every larger ridge at once.
     """
-    kind, B, rho, delta_t = detail.kind, detail.B, detail.rho, detail.delta_t
-    stars = lam_star0 * np.geomspace(1.0, 50.0, 40)
+    kind, B, rho, rbar = at.kind, at.B, at.rho, at.rbar
+    stars = at.star * np.geomspace(1.0, 50.0, 40)
     h = B * B / stars
     # ends on quarters: few distinct efficiency curves, and they are cached
     ends = math.floor(4 * math.log(h[-1])) / 4, math.ceil(4 * math.log(h[0])) / 4
-    x, y = efficiency_curve(kind, rho, delta_t, *(min(math.log(0.4999), end) for end in ends))
+    x, y = efficiency_curve(kind, rho, at.delta_t, *(min(math.log(0.4999), end) for end in ends))
     eff = np.maximum(np.interp(np.log(h), x, y), 1e-9)
-    tbar = max(rbar - detail.Y, 0.0) / B
+    tbar = max(rbar - at.Y, 0.0) / B
     if kind == "posterior":
         gamma = (eff * rho / np.sqrt(h) / rbar) ** 2
-        noise = d / gamma
+        noise = at.d / gamma
     else:
-        noise = d * (B * rbar / (eff * rho)) ** 2 / stars
-    cost = (stars - lam_min) * tbar**2 / 4.0 + noise
+        noise = at.d * (B * rbar / (eff * rho)) ** 2 / stars
+    cost = (stars - at.lam_min) * tbar**2 / 4.0 + noise
     return float(stars[int(np.argmin(cost))])
-
-
-# -- The private stage of posterior sampling and score perturbation.
-
-
-#: Float allowance of sensitivities of eigenvalues and norms of exactly accumulated moments.
-_ALLOW = 1.0 + 2.0**-20
-
-
-@dataclass(frozen=True)
-class LinearReleased:
-    """Released and public numbers in addition to the draws."""
-
-    unit: UnitScale
-    # lam, lam_min, lam_star, rbar: ridge, released lower bound of the smallest eigenvalue, their
-    # sum, residual bound.
-    lam: float
-    lam_min: float
-    lam_star: float
-    rbar: float
-    # gamma, sigma: posterior precision factor, or sd of the score noise, of a draw (the other is
-    # NaN).
-    gamma: float
-    sigma: float
-    raised: bool  # The user's ridge was too small for the released bound and was raised
-
-
-def ridge_solution(S: Array, b: Array, lam: float) -> tuple[Array, Array]:
-    """Return (L, theta*) with L L' = S + lam I."""
-    L = np.linalg.cholesky(S + lam * np.eye(len(b)))
-    half = np.linalg.solve(L, b)
-    return np.asarray(L), np.asarray(np.linalg.solve(L.T, half))
-
-
-def sample(S: Array, b: Array, lam: float, normals: Array, *, gamma: float, sigma: float) -> Array:
-    """Return theta* + L^{-T} normals / sqrt(gamma), or A^{-1}(b + sigma normals)."""
-    L, theta = ridge_solution(S, b, lam)
-    if sigma == sigma:
-        noise = sigma * np.linalg.solve(L, normals)
-    else:
-        noise = normals / math.sqrt(gamma)
-    return np.asarray(theta + np.linalg.solve(L.T, noise))
 
 
 def adaops_ridge(d: int, eps: float, delta: float, lam_min: float) -> float:
@@ -314,122 +261,49 @@ def adaops_ridge(d: int, eps: float, delta: float, lam_min: float) -> float:
     return float(t[int(np.nanargmin(cost))])
 
 
-def _ridge(
-    request: Request | None, detail: LinearDetail, lam_min: float, d: int
-) -> tuple[float, float, bool]:
-    """Return (lam_star0, lam_0, raised), from released numbers; rule "adaops" needs the request."""
-    B2 = detail.B**2
-    # the least lam* at which the second release and the sampling are of any use
-    half = half_leverage(detail.kind, detail.rho, detail.delta_t)
-    least = max(detail.floor * B2 / detail.mu2, B2 / half)
-    ridge = detail.lam
-    if detail.rule == "adaops":
-        assert request is not None
-        ridge = B2 * adaops_ridge(d, request.eps, request.delta, lam_min / B2)
-    star = max(lam_min + ridge, least)
-    lam0 = star - lam_min
-    return star, lam0, detail.rule == "fixed" and lam0 > ridge * (1 + 1e-12)
+@lru_cache(maxsize=512)
+def largest_s_pair(hbar: float, eps: float, delta: float) -> float:
+    """Return the largest s with max(d_add, d_rem)(eps; hbar, s) <= delta: public bounds."""
+    if not 0 < hbar < 0.5:
+        return 0.0
+
+    def fits(s: float) -> bool:
+        return float(d_add(eps, hbar, s)) <= delta and float(d_rem(eps, hbar, s)) <= delta
+
+    top = 1.0 / math.sqrt(hbar)
+    while fits(top):
+        top *= 2.0
+    return largest(fits, top)
 
 
-def _bounded(rbar: float, detail: LinearDetail, lam0: float) -> float:
-    """Return rbar with its public ends: at least Y; under replace-one at most the free bound."""
-    rbar = max(rbar, detail.Y)
-    if detail.n is not None and lam0 > 0:
-        top = detail.Y + detail.B * detail.Y * math.sqrt(detail.n) / (2.0 * math.sqrt(lam0))
-        rbar = min(rbar, top)
-    return rbar
+def efficiency(kind: str, hbar: float, rho: float, delta_t: float, points: int = 4000) -> float:
+    """Return S sqrt(hbar)/rho (posterior) or m/rho (score): 1 means no loss against a Gaussian."""
+    if kind == "posterior":
+        return largest_s(hbar, rho, delta_t, points) * math.sqrt(hbar) / rho
+    return largest_m(hbar, rho, delta_t, points) / rho
 
 
-@with_ranges
-def release(plan: Plan[LinearDetail], ask: Ask, design: Design) -> Release:
-    """Release two bounds, choose ridge and noise from them, and sample.
-
-    Privacy
-    -------
-    Unit: one row. One-sided composition (``posterior.md``, section 1): the bounds need to hold at
-    the data set at hand only. Always answers, unless ranges could not be estimated.
-    """
-    detail = plan.detail
-    p, unit = design.p, unit_scale(design)
-    box = np.append(np.full(p, detail.B), detail.Y)
-    rowmap = RowMap(unit, box, ball=p, radius=detail.B)
-    raw = ask.raw(own_proof("posterior draws"))
-    over = Moments(design, rowmap)
-    G = raw.total(over).real(rowmap.units)
-    S, b = G[:p, :p], G[:p, p]
-    if detail.rule == "ops":
-        normals = raw.inner_normals("coefficients", p)
-        draw = sample(S, b, detail.lam, normals, gamma=detail.gamma, sigma=math.nan)
-        done = LinearReleased(
-            unit, detail.lam, math.nan, detail.lam, math.nan, detail.gamma, math.nan, False
-        )
-        return Release({"draws": _on_grid(draw[None], done)}, plan.guarantee, design, detail=done)
-    done = _tested(ask, over, S, b, detail, unit, request=plan.request)
-    draws = [
-        sample(
-            S, b, done.lam, raw.inner_normals(draw_name(j, detail.draws), p),
-            gamma=done.gamma, sigma=done.sigma,
-        )
-        for j in range(detail.draws)
-    ]  # fmt: skip
-    values = {
-        "draws": _on_grid(np.array(draws), done),
-        "lam_min": np.array(done.lam_min),
-        "rbar": np.array(done.rbar),
-    }
-    return Release(values, plan.guarantee, design, detail=done)
+@lru_cache(maxsize=256)
+def half_leverage(kind: str, rho: float, delta_t: float) -> float:
+    """Return the largest leverage bound (at most .49) with efficiency at least one half."""
+    lo, hi = -16.0, math.log(0.49)
+    if efficiency(kind, math.exp(hi), rho, delta_t, 400) >= 0.5:
+        return math.exp(hi)
+    for _ in range(18):
+        mid = 0.5 * (lo + hi)
+        ok = efficiency(kind, math.exp(mid), rho, delta_t, 400) >= 0.5
+        lo, hi = (mid, hi) if ok else (lo, mid)
+    return math.exp(lo)
 
 
-def _tested(
-    ask: Ask, over: Moments, S: Array, b: Array, detail: LinearDetail, unit: UnitScale, *,
-    request: Request | None = None, read: Read = ALL,
-) -> LinearReleased:  # fmt: skip
-    """Release the two bounds, and choose ridge and noise of the draws from them.
-
-    Privacy
-    -------
-    The two steps of the bounds; each needs to hold at the data set at hand only.
-    """
-    lemma = Of("least eigenvalue, by relation", (detail.B**2,))
-    low = ask(EIGEN_STEP, Query(lemma, over, lambda _: Added(np.linalg.eigvalsh(S)[:1])), read)
-    lam_min = max(0.0, float(low.at_least(detail.d1)[0]))
-    star0, lam0, raised = _ridge(request, detail, lam_min, len(b))
-    _, theta = ridge_solution(S, b, lam0)
-    size = math.log(detail.Y + detail.B * float(np.linalg.norm(theta)))
-    lemma = Of("log residual", (detail.B**2 * _ALLOW, star0))
-    answer = ask(RESIDUAL_STEP, Query(lemma, over, lambda _: Added(np.array([size]))), read)
-    rbar = _bounded(math.exp(min(700.0, float(answer.at_most(detail.d2)[0]))), detail, lam0)
-    return _calibrate(detail, unit, lam_min, star0, rbar, raised, len(b))
-
-
-def _calibrate(
-    detail: LinearDetail, unit: UnitScale, lam_min: float, star: float, rbar: float, raised: bool,
-    d: int,
-) -> LinearReleased:  # fmt: skip
-    """Choose the ridge and the noise from released numbers: post-processing, free."""
-    B2 = detail.B**2
-    if detail.rule == "auto":
-        star = choose_ridge(detail, lam_star0=star, lam_min=lam_min, rbar=rbar, d=d)
-    hbar = B2 / star * _ALLOW
-    gamma = sigma = math.nan
-    if detail.kind == "posterior":
-        gamma = (largest_s(hbar, detail.rho, detail.delta_t) / rbar) ** 2 / ROUND_UP**2
-    else:
-        sigma = detail.B * rbar / largest_m(hbar, detail.rho, detail.delta_t) * ROUND_UP
-    return LinearReleased(unit, star - lam_min, lam_min, star, rbar, gamma, sigma, raised)
-
-
-def noise_bound(released: LinearReleased) -> float:
-    """Return the bound of the noise sd of a working coefficient: released numbers only."""
-    if released.sigma == released.sigma:
-        return released.sigma / released.lam_star
-    return 1.0 / math.sqrt(released.gamma * released.lam_star)
-
-
-def _on_grid(draws: Array, released: LinearReleased) -> Array:
-    """Round to a public grid of 2^-34 of the largest noise sd."""
-    grid = noise_bound(released) * 2.0**-34
-    return np.asarray(np.round(draws / grid) * grid)
+@lru_cache(maxsize=256)
+def efficiency_curve(
+    kind: str, rho: float, delta_t: float, lo: float, hi: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return seven logarithms of leverage bounds in [lo, hi], and the efficiency at each."""
+    grid = np.linspace(lo, hi, 7)
+    values = [efficiency(kind, math.exp(x), rho, delta_t, 200) for x in grid.tolist()]
+    return tuple(grid.tolist()), tuple(values)
 
 
 # -- Estimates of posterior sampling and score perturbation, from released numbers alone
@@ -441,7 +315,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
     if not release.reply:
         return no_ranges_note(design.names)
     released: LinearReleased = release.detail
-    A, a = released.unit.back()
+    A, a = unit_scale(design).back()
     draws = release.values["draws"] @ A.T + a
     bound = noise_bound(released)
     notes = [
@@ -453,7 +327,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         sds = zip(design.names, draws.std(0, ddof=1), strict=True)
         listed = ", ".join(f"{name} {v:.3g}" for name, v in sds)
         notes.append(messages.POSTERIOR_DRAWS(many=len(draws), sds=listed))
-    if released.raised:
+    if plan.detail.rule == "fixed" and released.lam > plan.detail.lam * (1 + 1e-12):
         notes.append(messages.RIDGE_RAISED())
     stats = {"noise_sd_bound": bound, "ridge": released.lam, "lam_star": released.lam_star}
     for name, value in (("gamma", released.gamma), ("score_noise_sd", released.sigma)):
@@ -504,39 +378,14 @@ class DrawStart(WhitenedStart):
         self, mu: float, rows: Whitened, coordinates: Coordinates, ask: Ask, read: Read
     ) -> tuple[Array, float, dict[str, Any]]:
         """Release two bounds and the draw."""
-        return begin_draw(self, mu, rows, coordinates, ask, read)
-
-
-def begin_draw(
-    start: DrawStart, mu: float, rows: Whitened, coordinates: Coordinates, ask: Ask, read: Read
-) -> tuple[Array, float, dict[str, Any]]:
-    """Release two bounds and a draw from whitened rows, with a bound of the sd of its noise.
-
-    Privacy
-    -------
-    Unit: one row; replace-one. One-sided composition of bounds and draw, whose Gaussian form
-    composes with the Gaussian steps before and after (``privacy/one_sided.md``, 1.1).
-    """
-    each, raw = start.step_mus(mu), ask.raw(own_proof("posterior draws"))
-    over, r = rows.over, len(rows.W)
-    G = raw.total(over, read).real(rows.rowmap.units)
-    S, b = G[:r, :r], G[:r, r]
-    _, x, _ = start.one_sided(mu)
-    detail = LinearDetail(
-        "posterior", "auto", 0.0, ask.n, rows.rowmap.radius, 2.0, each["eigen"] / 2.0,
-        each["bound"] / 2.0, each["draw"] / 2.0, d1=x, d2=x, delta_t=x, floor=10.0, Y=rows.bound,
-    )  # fmt: skip
-    done = _tested(ask, over, S, b, detail, coordinates.unit, read=read)
-
-    def draw_of(normals: Array) -> Array:
-        drawn = sample(S, b, done.lam, normals, gamma=done.gamma, sigma=done.sigma)
-        return _on_grid(drawn, done)
-
-    draw, sd = raw.inner_draw(_DRAW_STEPS["draw"], r, draw_of), noise_bound(done)
-    return draw, sd, {
-        "lam_min": np.array(done.lam_min), "rbar": np.array(done.rbar), "draw": rows.W @ draw,
-        "noise": np.array(sd), "ridge": np.array(done.lam),
-    }  # fmt: skip
+        over = rows.over
+        detail = LinearDetail("posterior", over.rowmap.radius, self.one_sided(mu)[1])
+        draw, done = begin_draw(detail, over, ask, read)
+        sd = noise_bound(done)
+        return draw, sd, {
+            "lam_min": np.array(done.lam_min), "rbar": np.array(done.rbar),
+            "draw": rows.W @ draw, "noise": np.array(sd), "ridge": np.array(done.lam),
+        }  # fmt: skip
 
 
 def why_not(request: Request, design: Design, n: int | None) -> str:
@@ -573,7 +422,7 @@ POSTERIOR_SCORED = Backend(
     title="least squares, private, from a posterior draw",
 )  # fmt: skip
 
-GPTR = Backend(plan, release, estimate)
+GPTR = Backend(plan, with_ranges(release), estimate)
 
 _sampled = functools.partial(
     Method, verb="dp_ols", proof="models/linear/posterior.md", backend=GPTR,
@@ -626,7 +475,7 @@ register_method(
     _sampled(
         name="ops",
         title="OPS-Balanced, exact calibration",
-        backend=Backend(plan_ops, release, estimate),
+        backend=replace(GPTR, plan=plan_ops),
         needs=("delta > 0", "one pass", "ranges"),
         relations=("replace",),
         reference="Wang (2018), Revisiting differentially private linear regression",

@@ -15,13 +15,13 @@ import numpy as np
 
 from dpmodels import messages
 from dpmodels.after.moments import share_explained
-from dpmodels.arrays import Array
+from dpmodels.arrays import Array, chi2_upper, f_upper
 from dpmodels.errors import RequestError, shown
 from dpmodels.models.linear.solve import Stage
 from dpmodels.planning import RESIDUAL, SPREAD, Plan, enough_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, mu_gdp
 from dpmodels.proof.prove import noise_of
-from dpmodels.proof.sets import Ball, chi2_upper, f_upper
+from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import Gram
 from dpmodels.registry import Backend, Option
 from dpmodels.scoring.clip import missed_squares

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpmodels import messages
-from dpmodels.bought import buy_ranges
 from dpmodels.core.release import run
 from dpmodels.errors import RequestError, choice, did_you_mean, shown
 from dpmodels.models.noised.calibration import (
@@ -27,7 +26,7 @@ from dpmodels.planning import Purchase
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Step, eps_gdp, mu_gdp
 from dpmodels.privacy.run import TABLE_NOTE, own_proof
-from dpmodels.ranges import plan_purchase
+from dpmodels.ranges import buy_ranges, plan_purchase
 from dpmodels.registry import RANGES_SHARE
 from dpmodels.scoring.rules import NUMBER_SHARES, TAIL_PART, VISIBLE_SDS
 from dpmodels.scoring.scales import ScalePlan, released_scales

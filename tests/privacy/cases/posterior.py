@@ -23,20 +23,11 @@ from dpmodels.audit.kit import (
 )
 from dpmodels.formula.schema import Schema
 from dpmodels.models.components import eigengap, projector, projector_sensitivity, working_map
-from dpmodels.models.linear.profile import d_add, d_rem, largest_m, largest_s
-from dpmodels.models.newton import (
-    LogisticLoss,
-    Loss,
-    PoissonLoss,
-    WorkingRows,
-    curvature_sensitivity,
-    displacement,
-    evaluate,
-    hessian_rdp,
-    logistic_profile,
-    two_sided_profile,
-)
+from dpmodels.models.newton import logistic_profile, two_sided_profile
 from dpmodels.models.objpert import information_sums
+from dpmodels.own.curvature import curvature_sensitivity, displacement, hessian_rdp
+from dpmodels.own.minimum import LogisticLoss, Loss, PoissonLoss, WorkingRows, evaluate
+from dpmodels.own.profile import d_add, d_rem, largest_m, largest_s
 from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run

@@ -21,7 +21,7 @@ from dpmodels.audit.kit import (
 )
 from dpmodels.formula.schema import Schema
 from dpmodels.models.kernel import _of_lattice, gaussian, lattice_sums
-from dpmodels.models.linear.eptr import smallest_eigenvalue
+from dpmodels.own.least_squares import smallest_eigenvalue
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run

@@ -65,7 +65,7 @@ def test_compositions_leave_out_nothing_that_counts(monkeypatch):
 @pytest.mark.parametrize("steps", [3, 0])
 def test_the_largest_loss_is_that_of_many_halvings(monkeypatch, steps):
     """Also where Newton's steps do not end at the maximum: there are none."""
-    from dpmodels.models import newton as perturbation
+    from dpmodels.own import tilted as perturbation
 
     monkeypatch.setattr(perturbation, "_NEWTON_STEPS", steps)
     removal_loss = perturbation.removal_loss

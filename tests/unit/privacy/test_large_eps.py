@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.errors import RequestError
-from dpmodels.privacy.mechanisms import failure_part, gaussian_replace
+from dpmodels.errors import PrivacyBugError, RequestError
+from dpmodels.privacy.mechanisms import check_failure, failure_part, gaussian_replace
 from dpmodels.registry import method_names
 
 SCHEMA = dp.Schema(
@@ -68,3 +68,11 @@ def test_failures_cost_no_more_than_their_total():
             for parts in (1, 3):
                 x = failure_part(mu, total, "replace", parts)
                 assert 0 < gaussian_replace(mu, parts * x)[1] <= total
+                check_failure(mu, parts * x, total, replaced=True)
+
+
+@pytest.mark.parametrize(("failure", "replaced"), [(2e-7, False), (1e-7, True)])
+def test_a_release_that_fails_more_often_than_it_was_charged_for_is_refused(failure, replaced):
+    check_failure(1.0, 1e-7, 1e-7, replaced=False)
+    with pytest.raises(PrivacyBugError, match="was charged"):
+        check_failure(1.0, failure, 1e-7, replaced=replaced)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpmodels.errors import PrivacyBugError
+from dpmodels.models.linear.moments import split_query
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
@@ -26,7 +27,7 @@ from dpmodels.proof.statistics import (
     Sum,
     Tree,
 )
-from dpmodels.sums.ask import Ask, Kept, Query, split_query
+from dpmodels.sums.ask import Ask, Kept, Query
 
 CASES = [
     (split_query(4, 3.0, known=True, relation="replace", r2=0.5), "replace", "l2", math.sqrt(18)),

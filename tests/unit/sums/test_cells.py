@@ -10,7 +10,7 @@ import pytest
 from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.build import build_design, build_mean_design
 from dpmodels.formula.schema import Schema
-from dpmodels.proof.sets import rotated
+from dpmodels.models.linear.inference import rotated
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import Threads, as_source

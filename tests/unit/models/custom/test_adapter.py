@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.linear.eptr import smallest_eigenvalue, solve_projected
+from dpmodels.own.least_squares import smallest_eigenvalue, solve_projected
 from dpmodels.proof.sets import ls_bound
 
 

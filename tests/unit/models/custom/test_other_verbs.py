@@ -10,8 +10,9 @@ import pytest
 import dpmodels as dp
 from dpmodels.errors import BudgetError, DPModelsError, NoReplyWarning, RequestError
 from dpmodels.models import selection
-from dpmodels.models import votes as pate_math
-from dpmodels.models.votes import majority, vote_steps
+from dpmodels.models.votes import vote_steps
+from dpmodels.own import voting as pate_math
+from dpmodels.own.voting import majority
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
 from dpmodels.sums.ask import Ask, Kept
@@ -99,7 +100,7 @@ def test_the_stable_branch_needs_a_margin_above_two():
     steps = vote_steps(1.0, 1e-6)
     for margin, want in ((2, False), (3, True)):
         counts = np.array([10 + margin, 10])
-        assert majority(Kept(), 2, 1e-6, Ask(counts, Run(steps, Lower(0))))[1] == want
+        assert majority(Kept(), 2, Ask(counts, Run(steps, Lower(0))))[1] == want
 
 
 def test_votes_charge_a_budget_and_refuse_nonsense():
@@ -341,7 +342,7 @@ def test_the_margin_of_a_vote_fails_no_more_often_than_delta(eps):
 
     noise = Silent(1)
     _, _, lower = majority(
-        Kept(), 2, delta, Ask(np.array([9, 3]), Run(vote_steps(eps, delta), noise))
+        Kept(), 2, Ask(np.array([9, 3]), Run(vote_steps(eps, delta), noise))
     )
     fine = 2.0 ** max(0, math.ceil(math.log2(2.0**20 / (4.0 / eps * (1 + 1e-9)))))
     k = math.floor((6 - lower) * fine) + 1  # smallest k with k / fine > 6 - lower
@@ -393,7 +394,7 @@ def test_a_null_in_a_table_of_votes_is_an_abstention():
 
 @pytest.mark.parametrize("kind", ["list", "array", "arrow", "chunked", "pandas", "polars"])
 def test_votes_are_counted_whatever_holds_them(kind):
-    from dpmodels.models.votes import count_votes
+    from dpmodels.own.voting import count_votes
 
     pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
     cells = ["a"] * 5 + ["b"] * 3 + [None, "c"]

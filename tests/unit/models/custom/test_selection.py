@@ -13,7 +13,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import BudgetError, NoReplyWarning, NotPrivateWarning, RequestError
-from dpmodels.models.selection import pair_per_candidate
+from dpmodels.own.best import pair_per_candidate
 from dpmodels.privacy.run import RUNS_NOTE
 
 pytestmark = pytest.mark.usefixtures("quiet")

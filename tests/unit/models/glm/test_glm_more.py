@@ -9,13 +9,7 @@ from scipy.special import expit
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsError, RequestError
-from dpmodels.models.newton import (
-    LogisticLoss,
-    PoissonLoss,
-    WorkingRows,
-    evaluate,
-    minimise,
-)
+from dpmodels.own.minimum import LogisticLoss, PoissonLoss, WorkingRows, evaluate, minimise
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -115,7 +109,7 @@ def test_the_minimum_is_certified(n):
 
     rows = WorkingRows(np.ones(3), np.zeros(3), 1.4, 2.0)
     tilt = np.array([40.0, -20.0, 5.0])
-    found = minimise(blocks, rows, LogisticLoss(), 0.5, tilt, 1e-7, n=n)
+    found = minimise(blocks, rows, LogisticLoss(), 0.5, tilt, 1e-7, n=n, passes=1, sums=None, skim=None)
     gradient = evaluate(blocks(), rows, LogisticLoss(), found.theta)[1] + 0.5 * found.theta + tilt
     assert found.certified and np.linalg.norm(gradient) <= 1e-7
     full = evaluate(blocks(), rows, LogisticLoss(), found.theta)[1] + 0.5 * found.theta + tilt
@@ -249,4 +243,4 @@ def test_no_row_of_the_tested_method_is_beyond_its_radius():
     """B was sqrt(1 + d/2): two binary columns made every row too long, and it was scaled."""
     schema = dp.Schema(y=dp.Binary(), a=dp.Binary(), b=dp.Binary(), g=dp.Levels(["u", "v", "w"]))
     plan = dp.plan("y ~ a + b + g", schema, n=500, eps=2, delta=1e-6, verb="dp_glm", method="gptr")
-    assert 5.0 < plan.detail.B**2 < 5.0 + 1e-6
+    assert 5.0 < plan.detail.working.radius**2 < 5.0 + 1e-6

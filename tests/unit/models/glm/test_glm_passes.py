@@ -8,7 +8,9 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.models import newton
-from dpmodels.models.newton import PoissonLoss, WorkingRows, evaluate, minimise, planned_passes
+from dpmodels.models.newton import planned_passes
+from dpmodels.own import minimum
+from dpmodels.own.minimum import PoissonLoss, WorkingRows, evaluate, minimise
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -116,8 +118,13 @@ def test_counts_near_their_cap_are_certified(keep, monkeypatch):
     for seed in range(8):
         blocks, n = _counts(seed)
         tilt = np.random.default_rng(seed).normal(0, 2e4, 2)
+
+        def sums(*at, blocks=blocks, **base):
+            words = minimum.lattice_sums(blocks(), rows, loss, *at, **base)
+            return minimum.real_sums(words, rows, loss)
+
         found = minimise(
-            blocks, rows, loss, 2e4, tilt, 1e-4, n=n, passes=planned_passes(n, 2)
+            blocks, rows, loss, 2e4, tilt, 1e-4, n=n, passes=planned_passes(n, 2), sums=sums, skim=blocks
         )
         assert found.evaluations <= 24
         gradient = evaluate(blocks(), rows, loss, found.theta)[1] + 2e4 * found.theta + tilt
@@ -131,8 +138,8 @@ def test_no_step_raises_the_objective():
     kept = [tuple(a.copy() for a in rows.apply(block)) for block in blocks()]
     best, ends = np.inf, set()
     for tol in np.geomspace(1e7, 1e-3, 60):  # where it stands at each size of the gradient
-        sums = partial(newton._sums, kept, loss)
-        found = newton._newton(sums, loss, 2e3, np.zeros(2), tol, np.zeros(2), n)
+        sums = partial(minimum._sums, kept, loss)
+        found = minimum._newton(sums, loss, 2e3, np.zeros(2), tol, np.zeros(2), n)
         value = sums(found.theta, False)[0] + 1e3 * float(found.theta @ found.theta)
         assert found.certified and value <= best + 1e-9 * abs(value)
         best = value
@@ -242,7 +249,7 @@ def test_a_bar_does_not_show_that_the_minimum_took_more_passes(monkeypatch):
     assert bar.seen == (bar.total, "closed")
 
 
-@pytest.mark.parametrize("loss", [newton.LogisticLoss(), PoissonLoss(365.0), PoissonLoss(3.0)])
+@pytest.mark.parametrize("loss", [minimum.LogisticLoss(), PoissonLoss(365.0), PoissonLoss(3.0)])
 def test_gradients_hold_their_rounding_error(loss):
     """Equal rows round alike, and large coefficients cancel: checked in 60 digits."""
     mpmath = pytest.importorskip("mpmath")
@@ -258,8 +265,8 @@ def test_gradients_hold_their_rounding_error(loss):
         more = rng.normal(0, 1e-9, 2)
         block = np.tile(np.append(x, 1.0)[:, None], n)
         X, y, w = rows.apply(block.copy())
-        found = newton.real_sums(
-            newton.mapped_sums([(X, y, w)], rows, loss, more, False, base), rows, loss
+        found = minimum.real_sums(
+            minimum.mapped_sums([(X, y, w)], rows, loss, more, False, base), rows, loss
         )[1]
         with mpmath.workdps(60):
             exactly = [[mpmath.mpf(float(v)) for v in values] for values in (x, base, more)]
@@ -270,4 +277,4 @@ def test_gradients_hold_their_rounding_error(loss):
                 slope = min(mpmath.exp(eta), mpmath.mpf(loss.cap)) - 1
             exact = [n * mpmath.mpf(float(w[0])) * slope * a for a in exactly[0]]
             off = mpmath.sqrt(sum((mpmath.mpf(float(g)) - e) ** 2 for g, e in zip(found, exact, strict=True)))
-        assert float(off) <= newton.rounding_error(n, rows.radius, loss), k
+        assert float(off) <= minimum.rounding_error(n, rows.radius, loss), k

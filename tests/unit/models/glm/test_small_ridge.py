@@ -5,7 +5,8 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import RequestError
-from dpmodels.models import newton, objpert
+from dpmodels.models import objpert
+from dpmodels.own import minimum
 
 pytestmark = pytest.mark.usefixtures("quiet")
 N = 300
@@ -30,7 +31,7 @@ def test_a_small_ridge_is_refused_or_its_minimum_is_certified(kind, eps, monkeyp
     found, budget = [], dp.Budget(1e6, 0.1)
 
     def minimise(*given, **named):
-        found.append(newton.minimise(*given, **named))
+        found.append(minimum.minimise(*given, **named))
         return found[-1]
 
     monkeypatch.setattr(objpert, "minimise", minimise)
@@ -43,7 +44,7 @@ def test_a_small_ridge_is_refused_or_its_minimum_is_certified(kind, eps, monkeyp
             assert "too small" in str(error)
             refused += 1
     assert 0 < refused < 13 and len(found) == len(budget.charges) == 13 - refused
-    assert all(minimum.certified for minimum in found)
+    assert all(one.certified for one in found)
     fit = dp.dp_glm("y ~ g + x + z", rows(kind), family="poisson", method="objpert", eps=eps, delta=1e-6,
                     schema=SCHEMA, seed=1)  # fmt: skip
     assert fit.released and found[-1].certified

@@ -10,7 +10,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.audit.replay import ReplayRun, replay_stage
-from dpmodels.models.linear.eptr import OlsReleased, auto_noise, covariances, residual_bound
+from dpmodels.models.linear.eptr import covariances
 from dpmodels.models.linear.inference import errors, last_fit, report
 from dpmodels.models.linear.solve import (
     Report,
@@ -22,6 +22,7 @@ from dpmodels.models.linear.solve import (
     posterior_errors,
     solve,
 )
+from dpmodels.own.least_squares import OlsReleased, auto_noise, residual_bound
 from dpmodels.proof.sets import float_allowance, ls_bound
 from dpmodels.sums.rowmap import identity_scale
 from tests.privacy.cases.verbs import backend_release
@@ -207,16 +208,14 @@ def test_the_residual_bound_is_the_largest_squared_residual():
 
 def test_the_noise_of_eptr_divides_by_the_neighbours_eigenvalue():
     """h(l) = B(R) / (l - R^2), R = R_y sqrt(n / (l - R^2)) or less; no reply below."""
-    detail = SimpleNamespace(ry=1.0, ridge=False)
     n, radius, lower, allow = 1000, 2.0, 104.0, 0.0
-    rho, rtheta, h = auto_noise(lower, detail, radius, math.inf, n, allow)
+    rho, rtheta, h = auto_noise(lower, False, radius, 1.0, math.inf, n, allow)
     assert (rho, rtheta) == (0.0, pytest.approx(math.sqrt(10.0)))
     assert h == pytest.approx(ls_bound(2.0, 1.0, math.sqrt(10.0)) / 100.0)
-    assert auto_noise(lower, detail, radius, 0.5, n, allow)[1] == 0.5
-    assert auto_noise(4.0, detail, radius, math.inf, n, allow) is None
-    assert auto_noise(104.0, detail, radius, math.inf, n, 0.1)[2] > h * 1.1
-    ridge = SimpleNamespace(ry=1.0, ridge=True)
-    rho, rtheta, h = auto_noise(lower, ridge, radius, math.inf, n, allow)
+    assert auto_noise(lower, False, radius, 1.0, 0.5, n, allow)[1] == 0.5
+    assert auto_noise(4.0, False, radius, 1.0, math.inf, n, allow) is None
+    assert auto_noise(104.0, False, radius, 1.0, math.inf, n, 0.1)[2] > h * 1.1
+    rho, rtheta, h = auto_noise(lower, True, radius, 1.0, math.inf, n, allow)
     assert (rho, rtheta) == (200.0, pytest.approx(math.sqrt(1000 / 300)))
     assert h == pytest.approx(ls_bound(2.0, 1.0, rtheta) / 300.0)
 

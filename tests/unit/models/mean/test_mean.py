@@ -12,8 +12,8 @@ import pytest
 import dpmodels as dp
 from dpmodels.core.means import Means
 from dpmodels.core.release import Release
-from dpmodels.models.mean_ptr import PtrMeanDetail, best_interval, distance, sensitivity
-from dpmodels.models.mean_ptr import release_ptr as release
+from dpmodels.own.proposed import PtrMeanDetail, best_interval, distance, sensitivity
+from dpmodels.own.proposed import release_ptr as release
 from dpmodels.privacy.mechanisms import Approximate, Step, agm
 from dpmodels.privacy.noise import laplace_test_probability
 from dpmodels.privacy.run import Run, _on_grid
@@ -141,7 +141,7 @@ def test_ptr_mean_refuses(quiet):
 def test_ptr_mean_where_values_are_far_larger_than_their_width():
     """One row of 20000 moved the answer by 256 where 8.3 were allowed: a float step of 2^60."""
     n, base = 20_000, 2.0**60
-    detail = PtrMeanDetail(np.array([1000.0]), 40, 0.5, 0.5, 1e-6)
+    detail = PtrMeanDetail(np.array([1000.0]), 40, 0.5)
     allowed = sensitivity(detail, n)
     grid = agm(0.5, 1e-6) * allowed * (1.0 + 2.0**-20) * 2.0**-50
 

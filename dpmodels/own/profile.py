@@ -94,7 +94,7 @@ def _within(
                 return False
         return True
 
-    return _largest(fits, top, 30 if points >= 4000 else 16)
+    return largest(fits, top, 30 if points >= 4000 else 16)
 
 
 @lru_cache(maxsize=2048)
@@ -109,22 +109,7 @@ def largest_s(hbar: float, rho: float, delta_t: float, points: int = 4000) -> fl
     return _within(curves, hbar, rho, delta_t, points, 1.2 * rho / math.sqrt(max(hbar, 1e-300)))
 
 
-@lru_cache(maxsize=512)
-def largest_s_pair(hbar: float, eps: float, delta: float) -> float:
-    """Return the largest s with max(d_add, d_rem)(eps; hbar, s) <= delta: public bounds."""
-    if not 0 < hbar < 0.5:
-        return 0.0
-
-    def fits(s: float) -> bool:
-        return float(d_add(eps, hbar, s)) <= delta and float(d_rem(eps, hbar, s)) <= delta
-
-    top = 1.0 / math.sqrt(hbar)
-    while fits(top):
-        top *= 2.0
-    return _largest(fits, top)
-
-
-def _largest(fits: Callable[[float], bool], top: float, steps: int = 45) -> float:
+def largest(fits: Callable[[float], bool], top: float, steps: int = 45) -> float:
     """Return the largest value in [0, top] that fits, by bisection; all smaller ones must fit."""
     if not fits(0.0):
         return 0.0
@@ -176,33 +161,3 @@ def largest_m(hbar: float, rho: float, delta_t: float, points: int = 4000) -> fl
         yield loss_bound(eps, math.log1p(h2), m / (1 - hbar), h2, delta_t)
 
     return _within(curves, hbar, rho, delta_t, points, rho)
-
-
-def efficiency(kind: str, hbar: float, rho: float, delta_t: float, points: int = 4000) -> float:
-    """Return S sqrt(hbar)/rho (posterior) or m/rho (score): 1 means no loss against a Gaussian."""
-    if kind == "posterior":
-        return largest_s(hbar, rho, delta_t, points) * math.sqrt(hbar) / rho
-    return largest_m(hbar, rho, delta_t, points) / rho
-
-
-@lru_cache(maxsize=256)
-def half_leverage(kind: str, rho: float, delta_t: float) -> float:
-    """Return the largest leverage bound (at most .49) with efficiency at least one half."""
-    lo, hi = -16.0, math.log(0.49)
-    if efficiency(kind, math.exp(hi), rho, delta_t, 400) >= 0.5:
-        return math.exp(hi)
-    for _ in range(18):
-        mid = 0.5 * (lo + hi)
-        ok = efficiency(kind, math.exp(mid), rho, delta_t, 400) >= 0.5
-        lo, hi = (mid, hi) if ok else (lo, mid)
-    return math.exp(lo)
-
-
-@lru_cache(maxsize=256)
-def efficiency_curve(
-    kind: str, rho: float, delta_t: float, lo: float, hi: float
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return seven logarithms of leverage bounds in [lo, hi], and the efficiency at each."""
-    grid = np.linspace(lo, hi, 7)
-    values = [efficiency(kind, math.exp(x), rho, delta_t, 200) for x in grid.tolist()]
-    return tuple(grid.tolist()), tuple(values)
