@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array
+from dpmodels.core.means import half_ranges
 from dpmodels.errors import RequestError, choice
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import agm
@@ -40,7 +41,6 @@ from dpmodels.registry import (
 from dpmodels.sources.summed import integer_sums
 from dpmodels.sums.ask import Added, Ask, Counts, Query, Raw
 from dpmodels.sums.products import end_of_numbers, towards_zero
-from dpmodels.sums.rowmap import FeatureScale, feature_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -71,22 +71,23 @@ Limbs = tuple[Integers, ...]
 class UnitRows:
     """Maps a block to unit half-ranges: features, and the response in [-1, 1]."""
 
-    features: FeatureScale
+    columns: list[int]  # Columns of the design that are features
+    centre: Array
+    half: Array
     y_centre: float
     y_half: float
 
     @classmethod
     def of(cls, design: Design) -> UnitRows:
         """Return the map of a design whose ranges are all known."""
-        low, high = design.intervals()[-1].tolist()
-        half = max((high - low) / 2.0, 1e-300)
-        return cls(feature_scale(design, None), (low + high) / 2.0, half)
+        columns = _features(design)
+        (*_, y_centre), (*_, y_half) = centre, half = half_ranges(design)
+        return cls(columns, centre[columns], half[columns], float(y_centre), float(y_half))
 
     def __call__(self, block: Array) -> tuple[Array, Array]:
         """Return (features (d, m), response (m,))."""
         with np.errstate(all="ignore"):
-            scale = self.features
-            x = (block[list(scale.columns)] - scale.centre[:, None]) / scale.half[:, None]
+            x = (block[self.columns] - self.centre[:, None]) / self.half[:, None]
             return x, np.clip((block[-1] - self.y_centre) / self.y_half, -1.0, 1.0)
 
 
@@ -493,12 +494,12 @@ def release_regression(plan: Plan[NpregDetail], ask: Ask, design: Design) -> Rel
     """
     detail = plan.detail
     rows = UnitRows.of(design)
-    d = len(rows.features.columns)
+    d = len(rows.columns)
     if detail.points is None:
         axis = np.linspace(-1.0, 1.0, _GRID[d])
         points = np.stack(np.meshgrid(*[axis] * d, indexing="ij"), axis=-1).reshape(-1, d)
     else:
-        points = np.clip((detail.points - rows.features.centre) / rows.features.half, -1.0, 1.0)
+        points = np.clip((detail.points - rows.centre) / rows.half, -1.0, 1.0)
     if len(points) > _MAX_POINTS:  # spread evenly through the table
         points = points[np.linspace(0, len(points) - 1, _MAX_POINTS).astype(np.intp)]
     over = KernelSums(design, rows, points, detail.h)
@@ -679,11 +680,10 @@ def _scales(
     rows: UnitRows, points: Array, h: float, sigma: float, flat: float
 ) -> dict[str, Array]:
     """Return the scales for reading a curve at ``points`` of the [-1, 1] scale."""
-    scale = rows.features
     return {
-        "points": scale.centre + scale.half * points, "unit_points": points,
+        "points": rows.centre + rows.half * points, "unit_points": points,
         "scale": np.array([h, rows.y_centre, rows.y_half, sigma]),
-        "centre": scale.centre, "half": scale.half, "flat": np.array(flat),
+        "centre": rows.centre, "half": rows.half, "flat": np.array(flat),
     }  # fmt: skip
 
 

@@ -772,14 +772,14 @@ _ALL = (
     ),
     OwnProof(
         "ePTR, class means",
-        ("models.bayes:_release_pair",),
+        ("own.class_means:tested_means",),
         ("coin_gaussian",),
         "class means are stable while the smallest class is large; coin and normal noise",
         ("models/bayes.md", "7"), "dp_bayes.eptr", "coin", ("dp_bayes.eptr",),
     ),
     OwnProof(
         "smooth sensitivity, class means",
-        ("models.bayes:_smooth_means",),
+        ("own.class_means:smooth_means",),
         ("scaled_laplace",),
         "Laplace noise at the beta-smooth sensitivity of a class mean",
         ("models/bayes.md", "9"), "dp_bayes.dpnbss",
@@ -787,7 +787,7 @@ _ALL = (
     ),
     OwnProof(
         "projector",
-        ("models.components:release",),
+        ("own.projector:tested_projector",),
         ("gaussian_real",),
         "the projector on k components moves by at most sqrt 2 over the released gap (Davis-Kahan)",
         ("models/components.md", "5.3"), "dp_pca.gptr", "distance", ("dp_pca.gptr",),

@@ -186,6 +186,10 @@ class Ask:
         """Whether the noise is secret, False if it is from a seed."""
         return bool(getattr(self._run.noise, "private", False))
 
+    def charged(self, step: str) -> tuple[Any, float, str]:
+        """Return mechanism and failure probability of an open step, and the kind of neighbours."""
+        return self._run.mechanism(step), self._run.failure(step), self._relation
+
     def pay(self, step: str, steps: Iterable[Step]) -> None:
         """Start steps within the share of a planned step, by public and released numbers alone.
 

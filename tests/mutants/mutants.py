@@ -159,6 +159,8 @@ ROWS = (
     Mutant("dpmodels/models/newton.py", "g -= upper", "g = g - upper - 1.0", LATTICE),
     Mutant("dpmodels/models/newton.py", "nan=_TOP", "nan=0.0", LATTICE),
     Mutant("dpmodels/models/components.py", "ball=p, radius=radius)", "ball=p - 1, radius=radius)", LATTICE),
+    Mutant("dpmodels/core/classes.py", "present &= sum(z[j] * z[j] for j in block) <= STEPS**2", "pass", ("tests/unit/core/test_sets.py",)),
+    Mutant("dpmodels/core/classes.py", "(at >= 0.0) & (at < K)", "(at >= 0.0)", ("tests/unit/core/test_sets.py",)),
     Mutant("dpmodels/models/objpert.py", "(weight * (TOP / math.sqrt(scale)))", "(weight * (1.01 * TOP / math.sqrt(scale)))", LATTICE),
     Mutant("dpmodels/models/objpert.py", "weights = (np.sqrt(second), first)", "weights = (np.sqrt(2.0 * second), first)", LATTICE),
 )
@@ -1241,7 +1243,7 @@ _OF_QUERIES = tuple(
         ("dpmodels/core/parallel.py", "lattice = plan.clip / STEPS", "lattice = plan.clip / STEPS / 2.0", ("tests/unit/scoring/test_families.py",)),
         ("dpmodels/scoring/pass_plan.py", "return Read(1 if self.windows.every > 1 else self.every, self.windows)", "return Read(self.every, self.windows)", ("tests/unit/sources/test_coins.py",)),
         ("dpmodels/scoring/pass_plan.py", "return Read(inner=self.every)", "return Read(inner=1)", ("tests/unit/sources/test_coins.py",)),
-        ("dpmodels/models/components.py", "svec(projector(M, k)), bound * detail.factor)", "svec(projector(M, k)), bound)", (REPLAY, "-k", "pca")),
+        ("dpmodels/own/projector.py", "svec(projector(M, k)), bound * factor)", "svec(projector(M, k)), bound)", (REPLAY, "-k", "pca")),
     )
 )  # fmt: skip
 #: Tables of follow-up, their curves and the log-rank test.

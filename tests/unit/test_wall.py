@@ -554,7 +554,6 @@ def test_nothing_random_can_be_reached_from_what_runs_on_a_worker(closure):
             ("dpmodels.models.kernel", "grid_sums"),
             ("dpmodels.models.kernel", "lattice_sums"),
             ("dpmodels.models.kernel", "_cell_sums"),
-            ("dpmodels.models.components", "_column_sums"),
             ("dpmodels.models.linear.compared", "_gradient_sum"),
             ("dpmodels.models.objpert", "information_sums"),
             ("dpmodels.models.newton", "lattice_sums"),
