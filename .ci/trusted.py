@@ -47,7 +47,6 @@ GROUPS = (
         "Passes",
         "What one unit adds to a sum: an element of the set that the query names.",
         "models/objpert.py models/kernel.py "
-        "models/linear/compared.py "
         "models/treatment/rows.py models/treatment/ate.py",
     ),
     (

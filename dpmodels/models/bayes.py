@@ -18,15 +18,7 @@ from dpmodels.core.classes import Classes
 from dpmodels.core.means import half_ranges
 from dpmodels.core.sets import Reading
 from dpmodels.errors import RequestError
-from dpmodels.own.class_means import (
-    COUNTED,
-    MEANS,
-    TESTED,
-    counted_means,
-    pair_constants,
-    smooth_means,
-    tested_means,
-)
+from dpmodels.own import class_means as own
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Approximate, Pure, Step
 from dpmodels.privacy.run import SMOOTH_NOTE
@@ -51,10 +43,7 @@ if TYPE_CHECKING:
     from dpmodels.sums.ask import Ask
 
 
-# -- Gaussian Bayes classifier: class statistics on the lattice, and the classifier itself.
-#
-# Features are the design columns without the intercept, in half-ranges (``u in [-1, 1]``, dummies
-# 0/1), or, with ``R=``, in their own units scaled into the ball of radius R.
+# -- Features: columns of the design in half-ranges, or with ``R=`` in the ball of radius R.
 
 
 def features_of(design: Design) -> tuple[str, ...]:
@@ -153,7 +142,7 @@ def plan_sums(request: Request, design: Design, n: int) -> Plan[Any]:
         test = 0.5 if form == "paper" else 0.25
         eps_t = test * part.eps
         return Plan.of(
-            request, design, n, part.coins(TESTED, test=test), purchase=part.purchase,
+            request, design, n, part.coins(own.TESTED, test=test), purchase=part.purchase,
             detail=BayesDetail(
                 form, radius, "identity", {}, c0=float(request["c0"]), eps_t=eps_t,
                 eps_r=part.eps - eps_t, delta=part.delta,
@@ -164,8 +153,8 @@ def plan_sums(request: Request, design: Design, n: int) -> Plan[Any]:
     steps = {"sums": ("class sums and counts", left)}
     if form == "auto":
         steps = {
-            "counts": (COUNTED, COUNT_SHARE * left),
-            "means": (MEANS, (1 - COUNT_SHARE) * left),
+            "counts": (own.COUNTED, COUNT_SHARE * left),
+            "means": (own.MEANS, (1 - COUNT_SHARE) * left),
         }
     split = Split(
         request, design, {**steps, "variance": ("sums of squares", square)},
@@ -191,9 +180,9 @@ def release_sums(plan: Plan[BayesDetail], ask: Ask, design: Design) -> Release:
         means = sums / np.maximum(counts, 1.0)[:, None]
         values = {"counts": counts, "means": np.clip(means, -1.0, 1.0)}
     elif detail.form == "auto":
-        values = counted_means(over, into, ask)
+        values = own.counted_means(over, into, ask)
     else:
-        values = tested_means(over, into, detail, ask)
+        values = own.tested_means(over, into, detail, ask)
     if values is None:
         return Release({}, plan.guarantee, design, reply=False, why="test", detail=into)
     if "variance" in detail.mu:
@@ -302,7 +291,7 @@ def _privacy_errors(
         sd = math.sqrt(8.0) * into.norm / detail.mu["means"] / values["lower"]
         spread = np.tile(sd[:, None], (1, d))
     else:
-        c = pair_constants(detail, float(n), into.norm, n)
+        c = own.pair_constants(detail, float(n), into.norm, n)
         of_prior = np.full(K, c.sigma / c.weight)
         spread = np.full((K, d), c.sigma)
     return np.column_stack([of_prior, spread * into.half])
@@ -311,13 +300,7 @@ def _privacy_errors(
 SUMS = Backend(plan_sums, release_sums, estimate_sums)
 
 
-# -- Published private naive Bayes classifiers, for comparison with the methods of ``bayes.py``.
-#
-# ``dpnb`` (Vaidya, Shafiq, Basu and Hong 2013): Laplace noise on counts and on the class
-# statistics.
-# The published algorithm divides the sensitivity of a mean by the *exact* class count, which is
-# private; here sums are perturbed (sensitivity from the ranges alone) and divided by noisy counts.
-# ``dpnbss`` (Zafarani and Clifton 2020): class means with noise at their smooth sensitivity.
+# -- Published private naive Bayes classifiers, for comparison (``bayes.md``, 9).
 
 
 def plan_eptr(request: Request, design: Design, n: int) -> Plan[Any]:
@@ -330,7 +313,7 @@ def plan_eptr(request: Request, design: Design, n: int) -> Plan[Any]:
     label = "Laplace at smooth sensitivity" if smooth else "Laplace"
     steps += [
         Step("class counts", Pure(third), share=1 / 3, label="Laplace"),
-        Step(MEANS, means, share=1 / 3, label=label),
+        Step(own.MEANS, means, share=1 / 3, label=label),
         Step("sums of squares", Pure(third), share=1 / 3, label="Laplace"),
     ]
     notes = (SMOOTH_NOTE,) if smooth else ()
@@ -348,9 +331,9 @@ def release_eptr(plan: Plan[float], ask: Ask, design: Design) -> Release:
     into, over = class_sums(design, box=True)
     counts = ask("class counts", into.query(over, "counts")).values
     if plan.request.method.name == "dpnbss":
-        means = smooth_means(over, into, ask)
+        means = own.smooth_means(over, into, ask)
     else:
-        sums = ask(MEANS, into.query(over, "sums")).values.reshape(into.classes, -1)
+        sums = ask(own.MEANS, into.query(over, "sums")).values.reshape(into.classes, -1)
         means = np.clip(sums / np.maximum(counts, 1.0)[:, None], -1.0, 1.0)
     squares = ask("sums of squares", into.query(over, "squares")).values
     values = {"counts": counts, "means": means, "squares": squares}

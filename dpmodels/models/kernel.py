@@ -358,12 +358,6 @@ def plot_curve(fit: Fit, ax: Any = None, *, level: float = 0.95, color: str | No
 
 
 # -- ``dp_npreg``: Nadaraya-Watson regression (``functional``, ``eptr``) and Haar wavelets.
-#
-# Functional release (Hall, Rinaldo and Wasserman 2013): in the RKHS of a positive definite kernel
-# with ``K(x, x) = 1`` the pair ``(N / R, D)`` has sensitivity 2, so Gaussian processes with
-# covariance K and sd ``2 / mu`` make it mu-GDP at *any* number of points. On the fixed points Z,
-# ``K(Z, Z) = L L'``, the release of ``L^{-1} N(Z)`` and ``L^{-1} D(Z)`` with independent noise is
-# the same mechanism; it is drawn that way, with exact noise. ``kernel.md`` section 8.
 
 
 TEST_SHARE = 0.15
@@ -691,12 +685,7 @@ REGRESSION = Backend(plan_regression, release_regression, estimate_regression)
 
 
 # -- Wavelet regression with Gaussian noise, for comparison (after Cai, Chakraborty, Vuursteen
-# 2024).
-#
-# Haar scaling functions at one public level J on [-1, 1]^d, d = 1: since the Haar transform is
-# orthonormal, noise on the scaling coefficients is noise on the wavelet coefficients up to J. The
-# published estimator assumes a uniform design; here the count of each cell is released with the
-# sum.
+# 2024). The published estimator assumes a uniform design; here cells are counted too.
 
 
 def default_level(n: int, mu: float) -> int:

@@ -737,14 +737,14 @@ _ALL = (
     ),
     OwnProof(
         "output perturbation",
-        ("models.linear.compared:release_outpert",),
+        ("own.compared:noisy_ridge",),
         ("gaussian_real",),
         "a strongly convex minimiser moves by at most 2 L R_x / lam, one row replaced",
         ("proof/theory.md", "1.4"), "dp_ols.outpert", "distance", ("dp_ols.outpert",),
     ),
     OwnProof(
         "gaussian sketch",
-        ("models.linear.compared:release_jl",),
+        ("own.compared:sketch",),
         ("sketch_normals",),
         "rows of G [A; w I] are normal with covariance A'A + w^2 I: a Renyi curve in B^2/w^2",
         ("models/linear/theory.md", "5"), "dp_ols.jl",

@@ -483,11 +483,6 @@ class Kept:
         return rows
 
 
-def first_array(sums: tuple[Any, ...]) -> Added:
-    """Return the first array of a count."""
-    return Added(sums[0])
-
-
 def whole_matrix(matrix: Any) -> Added:
     """Return the integers of a Gram matrix."""
     return Added(matrix.integers())
@@ -498,14 +493,20 @@ def moments_query(over: Moments, *, radius: float = 1.0) -> Query:
     return Query(Gram(over.set), over, whole_matrix, unit=radius * radius)
 
 
-def ball_moments_query(over: Moments, r: int) -> Query:
-    """Return the query of the moments of the first r coordinates of a map, those in its ball."""
-    rowmap = over.rowmap
+def ball_moments_query(over: Moments, r: int, *, published: bool = False) -> Query:
+    """Return the query of the moments of the first r coordinates of a map, those in its ball.
+
+    ``published``: noise of the published size ``2 R^2``, more than proved, on every entry.
+    """
+    rowmap = over.rowmap.rowmap if isinstance(over.rowmap, OneFirst) else over.rowmap
     if rowmap.ball != r:
         raise PrivacyBugError("the ball of a map holds other coordinates")
-    return Query(
-        Gram(Ball(r)), over, lambda G: Added(G.integers()[:r, :r]), rowmap.radius**2
-    )  # fmt: skip
+    statistic = Gram(Ball(r), entries=published)
+    factor, unit = 1.0, rowmap.radius**2
+    if published:  # the product may be another float than the power
+        unit = rowmap.radius * rowmap.radius
+        factor = max(1.0, 2.0 / sensitivity(statistic, "replace", "l2"))
+    return Query(statistic, over, lambda G: Added(G.integers()[:r, :r]), unit, factor=factor)
 
 
 @dataclass(frozen=True, eq=False)

@@ -709,9 +709,9 @@ MUTANTS = (
         replayed("ols-eptr"),
     ),
     Mutant(
-        "dpmodels/models/linear/compared.py",
-        'raw.gaussian_real("coefficients", theta, moved)',
-        'raw.gaussian_real("coefficients", theta, moved / 2)',
+        "dpmodels/own/compared.py",
+        "raw.gaussian_real(COEFFICIENTS, theta, moved)",
+        "raw.gaussian_real(COEFFICIENTS, theta, moved / 2)",
         replayed("outpert"),
     ),
     Mutant(

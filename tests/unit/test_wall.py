@@ -554,7 +554,7 @@ def test_nothing_random_can_be_reached_from_what_runs_on_a_worker(closure):
             ("dpmodels.models.kernel", "grid_sums"),
             ("dpmodels.models.kernel", "lattice_sums"),
             ("dpmodels.models.kernel", "_cell_sums"),
-            ("dpmodels.models.linear.compared", "_gradient_sum"),
+            ("dpmodels.own.compared", "_gradient_sum"),
             ("dpmodels.models.objpert", "information_sums"),
             ("dpmodels.models.newton", "lattice_sums"),
             ("dpmodels.models.kernel", "UnitRows"),
@@ -603,7 +603,7 @@ class Planted(ClusterPasses):
 READ_HERE = {
     "api/requests.py": "public data: no rows of the call",
     "own/noised.py": "every row is released, with noise of its own",
-    "models/linear/compared.py": "every row meets normals of its own",
+    "own/compared.py": "every row meets normals of its own",
     "own/subsample.py": "the user's test takes a table",
     "models/custom.py": "the user's functions take all rows",
     "models/newton.py": "mapped rows are kept until the minimum is found",
@@ -827,10 +827,6 @@ NOT_OF_A_ROW = {
     "models.glm.estimate_tested": _PUBLIC,
     **dict.fromkeys(
         (
-            *(f"models.linear.compared.{name}" for name in (
-                "release_functional", "estimate_paper", "published_roots", "estimate",
-                "release_dpgd",
-            )),
             *(f"models.objpert.{name}" for name in (
                 "covariances", "ridge_bias", "estimate",
             )),
@@ -843,7 +839,7 @@ NOT_OF_A_ROW = {
     "models.newton._newton": _KEPT,
     "proof.statistics.Gram.of": _CORNERS,
     "proof.sets.Ball.corners": _CORNERS,
-    "models.linear.compared.release_jl": "a sum of float normals times rows: the guarantee carries a note",
+    "own.compared.sketch": "a sum of float normals times rows: the guarantee carries a note",
 }
 
 
@@ -926,7 +922,7 @@ NOT_AN_END = {
     "core.sets.Bins.add": "shares of a unit that add up to 2^20 at most",
     "models.custom._rounded": _OUTPUT,
     "models.glm.release_tested": _OUTPUT,
-    "models.linear.compared.release_jl": _OUTPUT,
+    "own.compared.sketch": _OUTPUT,
     "proof.sets.Ball.corners": _CORNERS,
     "proof.sets.Box.corners": _CORNERS,
     "proof.sets.Orthant.corners": _CORNERS,
@@ -943,7 +939,7 @@ def is_rounded(n):
 def rounded_rows(closure):
     """Return module.function -> roundings, where rows are mapped and added up."""
     found = functions_with(closure, with_rows(closure), is_rounded)
-    rooms = ("sums.", "proof.", "core.", "scoring.", "models.", "planted.")
+    rooms = ("sums.", "proof.", "core.", "own.", "scoring.", "models.", "planted.")
     public = ("models.table.nulls.noise_cdf",)  # of the noise alone
     return {k: v for k, v in found.items() if k.startswith(rooms) and k not in public}
 
