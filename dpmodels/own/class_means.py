@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import agm
 from dpmodels.privacy.noise import paper_midpoint, paper_sigma, reply_probability, split_midpoint
 from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import Of
-from dpmodels.sums.ask import Added, Ask, Query
+from dpmodels.sums.ask import Added, Ask, Query, check_pair
 
 if TYPE_CHECKING:
     from dpmodels.core.classes import Classes
@@ -89,9 +88,7 @@ def counted_means(over: Reading, into: Classes, ask: Ask) -> dict[str, Array] | 
 
 def tested_means(over: Reading, into: Classes, detail: Any, ask: Ask) -> dict[str, Array] | None:
     """Release class means behind a coin, or return None if it gives no reply."""
-    pair = ask.charged(TESTED)[0]
-    if detail.eps_t + detail.eps_r > pair.eps * (1.0 + 1e-12) or detail.delta > pair.delta:
-        raise PrivacyBugError("a test that costs more than was charged")
+    check_pair(ask, TESTED, detail.eps_t + detail.eps_r, detail.delta)
     raw, n = ask.raw(own_proof("ePTR, class means")), ask.n
     counts, sums, _ = raw.total(over).arrays[0].arrays
     c = pair_constants(detail, float(counts.min()), into.norm, n)

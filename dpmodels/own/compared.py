@@ -1,4 +1,4 @@
-"""Least squares as others released it: rows in unit half-ranges, and what is made of their sums.
+"""Rows in unit half-ranges, and releases of least squares that are kept for comparison.
 
 Proofs: ``proof/theory.md`` 1.4, ``models/linear/theory.md`` 5.
 """
@@ -62,7 +62,7 @@ class UnitRows:
 
     def least_eigenvalue(self, ask: Ask) -> float:
         """Release lambda_min(X'X)."""
-        # Under add-remove the noise may not depend on the row count: a public ceiling stands in.
+        # Under add-remove the noise may not depend on the row count, but on a public ceiling.
         ceiling = ask.n if ask.charged(EIGENVALUE)[2] == "replace" else 1 << 30
 
         def least(G: Any) -> Array:

@@ -795,7 +795,7 @@ _ALL = (
     ),
     OwnProof(
         "ePTR, kernel regression",
-        ("models.kernel:_release_eptr",),
+        ("own.kernel_curve:tested_curve",),
         ("coin_gaussian",),
         "a kernel mean is stable where its released or tested mass is large; coin and normal noise",
         ("models/kernel.md", "8"), "dp_npreg.eptr", "coin", ("dp_npreg.eptr",),

@@ -368,6 +368,13 @@ class Ask:
         return Raw(self._rows, self, proof)
 
 
+def check_pair(ask: Ask, step: str, eps: float, delta: float) -> None:
+    """Refuse a test and a release that together cost more than the pair of their step."""
+    pair = ask.charged(step)[0]
+    if eps > pair.eps * (1.0 + 1e-12) or delta > pair.delta:
+        raise PrivacyBugError(f"step {step!r} costs more than was charged")
+
+
 @dataclass(frozen=True)
 class Labelled:
     """An :class:`Ask` for one part of a plan, whose steps have names that begin with a label.

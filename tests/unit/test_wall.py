@@ -551,9 +551,7 @@ def random_on_a_worker(closure, roots):
 def test_nothing_random_can_be_reached_from_what_runs_on_a_worker(closure):
     roots = jobs(closure.trees)
     assert {("dpmodels.sums.cells", "GramOf"), ("dpmodels.core.sets", "Reading"),
-            ("dpmodels.models.kernel", "grid_sums"),
-            ("dpmodels.models.kernel", "lattice_sums"),
-            ("dpmodels.models.kernel", "_cell_sums"),
+            ("dpmodels.core.kernels", "AtPoints"),
             ("dpmodels.own.compared", "_gradient_sum"),
             ("dpmodels.models.objpert", "information_sums"),
             ("dpmodels.models.newton", "lattice_sums"),
@@ -916,7 +914,7 @@ _OUTPUT = "noise is in it already: what is released lies on a public grid"
 NOT_AN_END = {
     "sums.cells.gram_of": "integers, cut in two parts",
     "models.newton.mapped_sums": "a gradient on a grain of its own (theory.md 4.4)",
-    "models.kernel._bins": "a weight and what is left of 1: the two add up",
+    "core.kernels._bins": "a weight and what is left of 1: the two add up",
     "core.clusters.PeopleByCluster.parts": "summed over a person's part, which is ended",
     "core.units.summed_scores": "summed over a unit, whose sum is ended",
     "core.sets.Bins.add": "shares of a unit that add up to 2^20 at most",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpmodels.core.classes import Classes
+from dpmodels.core.kernels import KERNEL, AtPoints, OnGrid
 from dpmodels.core.means import CountAndPowers, Means, PairMoments, PowersOfRows, WeightedMeans
 from dpmodels.core.release import Release
 from dpmodels.core.rows import Rows
@@ -14,7 +15,7 @@ from dpmodels.core.tables import Table, Tables
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import STEPS, Ball, Blocks, Box
 from dpmodels.sources.people import BlockOfPeople
-from tests.one_pass import added
+from tests.one_pass import added, sums_of
 
 WILD = np.array(
     [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.7, 1e9, -1e9, 1e300, -1e300, 1e-300, np.inf, -np.inf, np.nan]
@@ -88,6 +89,25 @@ def test_no_result_leaves_its_class(within, of):
     each = np.vstack([each, 0.0 * each[:1]]) * query.statistic.weights("l2") * query.statistic.step
     moved = np.linalg.norm(each[:, None] - each[None], axis=2).max()
     assert 0.55 < moved / sensitivity(query.statistic, "replace", "l2") <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("into", [AtPoints(np.array([[0.0, 0.5], [3.7, -1.0]]), 0.5), OnGrid(np.zeros((1, 2)), 0.5)])
+def test_no_result_outweighs_its_kernel(into):
+    """Hostile features and responses: labels are no longer than the weights, which are one row's."""
+    heaviest = 0
+    for j in range(240):
+        row = hostile()[:, [j]]
+        high, low, *masses = sums_of(into, lambda z: (z[:2], z[2]), [row]).arrays
+        label = high.astype(object) * 2**22 + low
+        if isinstance(into, OnGrid):
+            mass, most = masses[0].astype(object) * 2**15, 2**39
+            assert mass.sum() == (0 if np.isnan(row).any() else most)
+        else:
+            mass, most = masses[0].astype(object) * 2**22 + masses[1], int(KERNEL)
+            assert max(mass) <= most
+        assert min(mass) >= 0 and (abs(label) <= mass).all()
+        heaviest = max(heaviest, max(mass) / most)
+    assert heaviest == 1.0
 
 
 @pytest.mark.parametrize("name", ["powers", "count and sums", "tables"])
