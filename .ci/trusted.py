@@ -53,8 +53,7 @@ GROUPS = (
     (
         "Passes",
         "What one unit adds to a sum: an element of the set that the query names.",
-        "models/bayes.py models/components.py models/objpert.py models/kernel.py "
-        "models/linear/compared.py "
+        "models/objpert.py "
         "models/treatment/rows.py models/treatment/ate.py",
     ),
     (

@@ -16,10 +16,10 @@ from scipy.special import expit, log_ndtr, logsumexp
 from shared import DASH, data_folder, main
 
 import dpmodels as dp
-from dpmodels.models.components import projector_sensitivity
 from dpmodels.models.linear.posterior import largest_s_pair
 from dpmodels.models.selection import strength_per_candidate
 from dpmodels.own.profile import d_add, d_rem
+from dpmodels.own.projector import projector_sensitivity
 from dpmodels.own.voting import renyi_of_q
 from dpmodels.privacy.mechanisms import mu_gdp
 

@@ -143,6 +143,14 @@ class CountAndPowers(UnitRows):
         return np.asarray(np.concatenate(parts).sum(axis=1))
 
 
+class PowersOfRows(CountAndPowers):
+    """The number of rows, their sums and sums of squares, all of weight 1."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__(d, squares=True)
+        self.statistic = Powers(d)
+
+
 class PairMoments(UnitRows):
     """The moments ``(count, sum x, sum y, sum x^2, sum xy, sum y^2)`` of complete pairs."""
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels.arrays import Array
 from dpmodels.core.rows import Rows
 from dpmodels.core.sets import Integers, Part
 from dpmodels.proof.sets import STEPS, Box, OneHot
@@ -74,24 +73,26 @@ class Losses(Tally):
 
 
 class ByBin(Tally):
-    """``(1_k, t 1_k)`` by bin k of a row, t in [-1, 1]: counts, then sums."""
+    """``(1_k, t 1_k)`` by bin k of a row, t in [-1, 1]: counts, then sums (or these first)."""
 
-    size = 1.0 / STEPS
-
-    def __init__(self, bins: int) -> None:
-        self.shape = (2 * bins,)
-        self.statistic = ByClass(Sum(Box(1), count=1.0, count_first=True), bins)
+    def __init__(self, bins: int, steps: float = STEPS, *, count_first: bool = True) -> None:
+        self.shape, self.steps, self.size, self.first = (2, bins), steps, 1.0 / steps, count_first
+        self.statistic = ByClass(Sum(Box(1), count=1.0, count_first=count_first), bins)
 
     def add(self, sums: Any, chosen: Any, code: Rows, t: Rows) -> None:
         """Add t to the bin of each row that has one."""
-        bins = self.shape[0] // 2
+        bins = self.shape[1]
         at, present = places(code, bins)
-        numbers = end_of_numbers(t.numbers[0][present])
-        sums[:bins] += np.bincount(at, minlength=bins) * int(STEPS)
-        sums[bins:] += np.bincount(at, weights=numbers, minlength=bins).astype(np.int64)
+        numbers = end_of_numbers(t.numbers[0][present], steps=self.steps)
+        counts, totals = sums if self.first else sums[::-1]
+        counts += np.bincount(at, minlength=bins) * int(self.steps)
+        totals += np.bincount(at, weights=numbers, minlength=bins).astype(np.int64)
 
 
-def places(code: Rows, cells: int) -> tuple[Any, Array]:
+def places(code: Rows, cells: int) -> tuple[Any, Any]:
     """Return the cells of rows that have one, and which these rows are."""
-    present = code.numbers[0] >= 0.0
-    return np.minimum(code.numbers[0][present], cells - 1).astype(np.intp), present
+    at = code.numbers[0]
+    present: Any = at >= 0.0
+    if present.all():
+        present = slice(None)
+    return np.minimum(at[present], cells - 1).astype(np.intp), present

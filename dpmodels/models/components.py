@@ -6,64 +6,31 @@ sensitivity 1/(sqrt(2) (gap - 1)) (``components.md``, section 5).
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array
+from dpmodels.core import release as core
+from dpmodels.core.means import PowersOfRows
 from dpmodels.errors import RequestError
+from dpmodels.own.projector import GAP, PROJECTOR, tested_projector
 from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import Gaussian, Step, failure_part, mu_gdp
-from dpmodels.privacy.run import own_proof
-from dpmodels.proof.prove import Of
-from dpmodels.proof.sets import STEPS, svec, unsvec
-from dpmodels.proof.statistics import Powers
+from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import WORKING_RADIUS, Backend, Method, Option, register_method
-from dpmodels.sums.ask import Added, Ask, Counts, Moments, Query, first_array
-from dpmodels.sums.rowmap import RowMap, UnitScale, column_sums, rescaling
+from dpmodels.sums.ask import Ask, Moments
+from dpmodels.sums.rowmap import RowMap, UnitScale, rescaling
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
 
 
-CENTRE_STEP, GAP_STEP, PROJECTOR_STEP = "centres and scales", "eigengap", "projector"
-_PCA_SHARES = {CENTRE_STEP: 0.10, GAP_STEP: 0.10, PROJECTOR_STEP: 0.80}
+CENTRE_STEP = "centres and scales"
+_PCA_SHARES = {CENTRE_STEP: 0.10, GAP: 0.10, PROJECTOR: 0.80}
 _MAX_SCALE = 50.0
-_ALLOW = 1.0 + 2.0**-20
-
-
-@dataclass(frozen=True)
-class PcaDetail:
-    """Public decisions of the fit before the first row."""
-
-    radius: float  # Norm bound of a working row
-    mu: dict[str, float]  # Add/remove strength of each step
-    factor: float  # 2 under replace-one
-    d1: float
-
-
-def projector_sensitivity(gap: float) -> float:
-    """Return 1/(sqrt(2) (gap - 1)): Frobenius change of the top-k projector, a row of norm <= 1."""
-    return 1.0 / (math.sqrt(2.0) * (gap - 1.0))
-
-
-def eigengap(M: Array, k: int) -> float:
-    """Return lambda_k - lambda_{k+1} of a symmetric matrix; one row changes it by at most 1."""
-    values = np.linalg.eigvalsh(M)[::-1]
-    return float(values[k - 1] - values[k])
-
-
-def projector(M: Array, k: int) -> Array:
-    """Return V_k V_k' of a symmetric matrix."""
-    V = np.linalg.eigh(M)[1][:, -k:]
-    return np.asarray(V @ V.T)
 
 
 def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
@@ -83,34 +50,17 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         )
     if request.weights is not None:
         raise RequestError("dp_pca cannot use weights=")
-    factor = 2.0 if request.relation == "replace" else 1.0
-    total = mu_gdp(request.eps, 0.8 * request.delta)
     # centres and scales are proved for the relation itself; the other two go through add/remove
-    mu = {
-        name: math.sqrt(share) * total / (1.0 if name == CENTRE_STEP else factor)
-        for name, share in _PCA_SHARES.items()
-    }
-    core = math.sqrt(mu[GAP_STEP] ** 2 + mu[PROJECTOR_STEP] ** 2)
-    cost = 0.2 * request.delta
-    d1 = failure_part(core, cost, request.relation)
+    total = mu_gdp(request.eps, 0.8 * request.delta)
     steps = tuple(
         Step(name, Gaussian(math.sqrt(share) * total), share=share,
-             failure=cost if name == GAP_STEP else 0.0, reply_test=name == GAP_STEP)
+             failure=0.2 * request.delta if name == GAP else 0.0, reply_test=name == GAP)
         for name, share in _PCA_SHARES.items()
     )  # fmt: skip
-    detail = PcaDetail(float(request["radius"] or math.sqrt(p)), mu, factor, d1)
+    radius = float(request["radius"] or math.sqrt(p))  # Norm bound of a working row
     return Plan.of(
-        request, design, n, steps,
-        scales={"row norm bound (working units)": detail.radius}, detail=detail,
+        request, design, n, steps, scales={"row norm bound (working units)": radius}, detail=radius,
     )  # fmt: skip
-
-
-def _column_sums(
-    blocks: Iterable[Array], scale: Array, shift: Array
-) -> tuple[npt.NDArray[np.object_]]:
-    """Return :func:`column_sums` of rows without a response; NaN where a cell is missing."""
-    marked = (np.vstack([b, np.where(np.isnan(b).any(0), np.nan, 0.0)]) for b in blocks)
-    return (column_sums(marked, scale, shift),)
 
 
 def working_map(scale: Array, shift: Array, radius: float) -> RowMap:
@@ -122,44 +72,34 @@ def working_map(scale: Array, shift: Array, radius: float) -> RowMap:
     return RowMap(UnitScale(scale, shift, False), np.full(p, radius), ball=p, radius=radius)
 
 
-def release(plan: Plan[PcaDetail], ask: Ask) -> Release:
+def release(plan: Plan[float], ask: Ask) -> Release:
     """Release centres and scales, a lower bound of the eigengap, and the projector.
 
     **Privacy.** Unit: one row. If the released bound of the gap is not above 1 there is no reply;
-    everything is charged. Both passes add up exact integers; 2^-20 allows for eigenvalues in
-    floats.
+    everything is charged. Both passes add up exact integers.
     """
-    detail, design, k = plan.detail, plan.design, int(plan.request["k"])
-    p = design.p
+    design, p, k = plan.design, plan.design.p, int(plan.request["k"])
     lo, hi = design.intervals().T
     width = np.where(hi > lo, hi - lo, 1.0)
-    scale, shift = 2.0 / width, -(lo + hi) / width
-    columns = Counts(design, functools.partial(_column_sums, scale=scale, shift=shift))
-    noisy = ask(CENTRE_STEP, Query(Powers(p), columns, first_array))
+    unit, middle = 2.0 / width, -(lo + hi) / width
+    powers = core.Release(CENTRE_STEP, PowersOfRows(p), lambda z: z * unit + middle, design)
+    noisy = core.answered(powers, ask)
     values = {"sums": noisy.values}
     factor, offset = rescaling(noisy.values, float(noisy.sd[0]), True, np.full(p, _MAX_SCALE))
     wrong = factor**2 * float(noisy.sd[0]) / (2.0 * max(noisy.values[0], 1.0))  # of a scale
     if not plan.request["scale"]:  # else components of the correlation matrix
         offset, factor, wrong = offset / factor, np.ones(p), np.zeros(p)
-    scale, shift = scale * factor, shift * factor + offset
-    rowmap = working_map(scale, shift, detail.radius)
-    raw, over = ask.raw(own_proof("projector")), Moments(design, rowmap)
-    M = raw.total(over).real(np.full(p, 1.0 / STEPS))  # rows of norm <= 1
-    lemma = Of("eigengap", ())
-    answer = ask(GAP_STEP, Query(lemma, over, lambda _: Added(np.array([eigengap(M, k)]))))
-    gap = float(answer.at_least(detail.d1)[0])
+    scale, shift = unit * factor, middle * factor + offset
+    over = Moments(design, working_map(scale, shift, plan.detail))
+    gap, released, noise = tested_projector(over, k, ask)
     values["gap"] = np.array(gap)
-    if gap <= 1.0 + 1e-6:
+    if released is None:
         return Release(values, plan.guarantee, design, reply=False, why="test")
-    bound = projector_sensitivity(gap) * _ALLOW
-    out = raw.gaussian_real(PROJECTOR_STEP, svec(projector(M, k)), bound * detail.factor)
-    values["projector"] = unsvec(out, p)
-    values["scale"], values["shift"] = scale, shift
-    noise = bound / detail.mu[PROJECTOR_STEP]
+    values |= {"projector": released, "scale": scale, "shift": shift}
     return Release(values, plan.guarantee, design, detail=(noise, wrong))
 
 
-def estimate(plan: Plan[PcaDetail], release: Release) -> Estimate:
+def estimate(plan: Plan[float], release: Release) -> Estimate:
     """Return loadings of the k components, in working units, signs fixed by the largest entry."""
     design, k = release.design, int(plan.request["k"])
     names = tuple(f"PC{j + 1}:{c}" for j in range(k) for c in design.names)

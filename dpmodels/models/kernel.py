@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array
+from dpmodels.core import release as core
+from dpmodels.core.kernels import CELLS_BY_DIMENSION, LABEL, AtPoints, OnGrid
+from dpmodels.core.means import half_ranges
+from dpmodels.core.rows import Rows, clip, complete, only_where
+from dpmodels.core.tallies import ByBin
 from dpmodels.errors import RequestError, choice
+from dpmodels.own import kernel_curve as own
+from dpmodels.own.kernel_curve import gaussian
 from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import agm
-from dpmodels.privacy.noise import paper_midpoint, paper_sigma, reply_probability, split_midpoint
-from dpmodels.privacy.run import own_proof
-from dpmodels.proof.prove import Of
-from dpmodels.proof.sets import Box
-from dpmodels.proof.statistics import ByClass, Sum
 from dpmodels.ranges import FAILURE_SHARE, Split, pair_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
@@ -37,57 +36,25 @@ from dpmodels.registry import (
     positive,
     register_method,
 )
-from dpmodels.sources.summed import integer_sums
-from dpmodels.sums.ask import Added, Ask, Counts, Query, Raw
-from dpmodels.sums.products import end_of_numbers, towards_zero
-from dpmodels.sums.rowmap import FeatureScale, feature_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.results.fit import Fit
+    from dpmodels.sums.ask import Ask
 
 
-#: Cells of the binning grid by dimension.
-CELLS_BY_DIMENSION = {1: 4096, 2: 256}
-_WEIGHT_STEPS = 2.0**12
-_LABEL = 2.0**15
-#: Steps of a direct sum: the most that one row has at a point.
-_KERNEL = 2.0**44
-#: The lower word of a sum.
-_WORD_BITS = 22
-_WORD = 2.0**_WORD_BITS
-#: Rows whose sum of steps a float holds exactly.
-_TOGETHER = 1 << 9
-#: Kernel values in memory at once.
-_AT_ONCE = 1 << 17
-
-#: maps a block buffer to (features (d, m), response (m,)), NaN in missing rows
-Reader = Callable[[Array], tuple[Array, Array]]
-Integers = npt.NDArray[np.int64]
-Limbs = tuple[Integers, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class UnitRows:
-    """Maps a block to unit half-ranges: features, and the response in [-1, 1]."""
+    """Formula of a row in unit half-ranges (all known): its features, and its response."""
 
-    features: FeatureScale
-    y_centre: float
-    y_half: float
+    def __init__(self, design: Design) -> None:
+        self.columns = _features(design)  # Columns of the design that are features
+        centre, half = half_ranges(design)
+        self.centre, self.half = centre[self.columns], half[self.columns]
+        self.y_centre, self.y_half = float(centre[-1]), float(half[-1])
 
-    @classmethod
-    def of(cls, design: Design) -> UnitRows:
-        """Return the map of a design whose ranges are all known."""
-        low, high = design.intervals()[-1].tolist()
-        half = max((high - low) / 2.0, 1e-300)
-        return cls(feature_scale(design, None), (low + high) / 2.0, half)
-
-    def __call__(self, block: Array) -> tuple[Array, Array]:
-        """Return (features (d, m), response (m,))."""
-        with np.errstate(all="ignore"):
-            scale = self.features
-            x = (block[list(scale.columns)] - scale.centre[:, None]) / scale.half[:, None]
-            return x, np.clip((block[-1] - self.y_centre) / self.y_half, -1.0, 1.0)
+    def __call__(self, z: Rows) -> tuple[Rows, Rows]:
+        """Return features and response."""
+        return (z[self.columns] - self.centre) / self.half, (z[-1] - self.y_centre) / self.y_half
 
 
 def default_bandwidth(n: int, d: int) -> float:
@@ -96,152 +63,6 @@ def default_bandwidth(n: int, d: int) -> float:
     0.58 is the sd of a uniform variable on [-1, 1]: nothing of the data enters.
     """
     return 1.06 * 0.58 * n ** (-1.0 / (d + 4))
-
-
-def gaussian(a: Array, b: Array, h: float) -> Array:
-    """Return the (len(a), len(b)) kernel matrix of points given as (k, d) arrays."""
-    a, b = a / h, b / h
-    square = (a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2.0 * (a @ b.T)
-    return np.asarray(np.exp(-0.5 * np.maximum(square, 0.0)))
-
-
-def joint_norm(points: Array, h: float) -> float:
-    """Return k2 with k2^2 >= sup_x sum_j K(x, q_j)^2.
-
-    ``k2^2 <= max_i sum_j exp(-|q_i - q_j|^2 / (4 h^2))``: nearest query and triangle inequality.
-    """
-    return math.sqrt(float(gaussian(points, points, h * math.sqrt(2.0)).sum(axis=1).max()))
-
-
-@dataclass(frozen=True, eq=False)
-class KernelSums:
-    """(N, D) at ``points`` (m, d) from one pass, by binning for d <= 2, else direct."""
-
-    design: Design
-    reader: Reader
-    points: Array
-    h: float
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[Array, Array]:
-        """Return functions of exact integer sums, the same for every executor. Confidential."""
-        reader, points, h = self.reader, self.points, self.h
-        d = points.shape[1]
-        if d in CELLS_BY_DIMENSION:
-            grid = integer_sums(rows, self.design, functools.partial(grid_sums, reader=reader, d=d))
-            return _of_grid(grid, points, h)
-        job = functools.partial(lattice_sums, reader=reader, points=points, h=h)
-        return _of_lattice(integer_sums(rows, self.design, job))
-
-
-def _of_lattice(limbs: Limbs) -> tuple[Array, Array]:
-    n_high, n_low, d_high, d_low = limbs
-    return _real(n_high, n_low, _KERNEL), _real(d_high, d_low, _KERNEL)
-
-
-def lattice_sums(blocks: Iterable[Array], reader: Reader, points: Array, h: float) -> Limbs:
-    """Return N and D in steps of 2^-44: ``sum trunc(2^44 y K)``, ``sum trunc(2^44 K)``.
-
-    Each as two words, (m,) each: the sum is ``high * 2^22 + low``. Confidential. Integers, so the
-    order is no matter; a row adds ``0 <= k <= 2^44`` to D and ``|t| <= k`` to N at each point,
-    since truncation is monotone (``kernel.md``, section 8).
-    """
-    m = len(points)
-    out = [np.zeros(m, dtype=np.int64) for _ in range(4)]
-    height = max(1, _AT_ONCE // m)
-    for block in blocks:
-        x, y = reader(block)
-        keep = ~(np.isnan(y) | np.isnan(x).any(axis=0))
-        x, y = x[:, keep], y[keep]
-        for a in range(0, len(y), height):
-            K = pointwise(points, x[:, a : a + height], h)
-            K *= _KERNEL
-            for i, part in enumerate((K * y[a : a + height], K)):
-                towards_zero(part)
-                # sums of integers of at most 2^44 over at most 2^9 rows: exact in any order
-                sums = np.add.reduceat(part, range(0, part.shape[1], _TOGETHER), axis=1)
-                total = sums.astype(np.int64).sum(axis=1)
-                out[2 * i] += total >> _WORD_BITS
-                out[2 * i + 1] += total & (int(_WORD) - 1)
-    return tuple(out)
-
-
-def pointwise(points: Array, x: Array, h: float) -> Array:
-    """Return K (m, rows) of rows x (d, rows), computed row by row."""
-    square = np.zeros((len(points), x.shape[1]))
-    part = np.empty_like(square)
-    for at, cells in zip(points.T, x, strict=True):
-        np.subtract(at[:, None], cells[None, :], out=part)
-        part *= part
-        square += part
-    square *= -0.5 / (h * h)  # differences first: near points keep their digits
-    return np.asarray(np.exp(square, out=square))
-
-
-def lattice_error(m: int, ridge: float) -> float:
-    """Return how much rounding to the lattice adds to the sensitivity of ``L^{-1} (N, D)``.
-
-    N, D: sums of the module docstring at m points; K: kernel matrix of the points.
-    A row at m points is off by a vector in ``[0, 2^-44]^{2m}`` up to signs, two rows by at most
-    ``2 sqrt(2m) 2^-44``; ``|L^{-1}| <= ridge^{-1/2}`` with ``L L' = K + ridge I``.
-    """
-    return 2.0 * math.sqrt(2.0 * m) / _KERNEL / math.sqrt(ridge)
-
-
-def _real(high: Integers, low: Integers, scale: float) -> Array:
-    """Return ``(high * 2^22 + low) / scale``, rounded once."""
-    combined = high.astype(object) * int(_WORD) + low.astype(object)
-    return np.asarray(combined / int(scale), dtype=float)
-
-
-def _bins(x: Array, cells: int) -> tuple[Array, Array]:
-    """Return (cell, weight of the next cell in 2^-12) of points in [-1, 1]."""
-    at = (np.clip(x, -1.0, 1.0) + 1.0) * (0.5 * (cells - 1))
-    cell = np.minimum(at.astype(np.intp), cells - 2)
-    return cell, np.rint((at - cell) * _WEIGHT_STEPS)
-
-
-def grid_sums(blocks: Iterable[Array], reader: Reader, d: int) -> Limbs:
-    """Return (labels in two words, weights) of the cells of the grid, exact integers (cells^d,).
-
-    Labels in steps of ``2^-12d 2^-15``: the sum is ``high * 2^22 + low``. A row is spread over its
-    2^d neighbouring cells with weights that sum to 1, so its element of the kernel's RKHS is a
-    convex combination of elements of norm 1: the sensitivity is unchanged. Confidential.
-    """
-    cells = CELLS_BY_DIMENSION[d]
-    size = cells**d
-    high, low, count = (np.zeros(size, dtype=np.int64) for _ in range(3))
-    for block in blocks:
-        x, y = reader(block)
-        keep = ~(np.isnan(y) | np.isnan(x).any(axis=0))
-        k = end_of_numbers(y[keep], steps=_LABEL)
-        index = np.zeros((1, int(keep.sum())), dtype=np.intp)
-        weight = np.full((1, index.shape[1]), 1.0)
-        for axis in x:
-            cell, w = _bins(axis[keep], cells)
-            index = np.vstack([index * cells + cell, index * cells + cell + 1])
-            weight = np.vstack([weight * (_WEIGHT_STEPS - w), weight * w])
-        for i, w in zip(index, weight, strict=True):
-            count += np.bincount(i, weights=w, minlength=size).astype(np.int64)
-            label = np.bincount(i, weights=w * k, minlength=size).astype(np.int64)  # <= 2^52
-            high += label >> _WORD_BITS
-            low += label & (int(_WORD) - 1)
-    return high, low, count
-
-
-def _of_grid(limbs: Limbs, points: Array, h: float) -> tuple[Array, Array]:
-    """Return (N, D) at ``points`` from the sums of the cells of the grid."""
-    d = points.shape[1]
-    cells, scale = CELLS_BY_DIMENSION[d], _WEIGHT_STEPS**d
-    high, low, count = limbs
-    s, c = _real(high, low, scale * _LABEL), count / scale
-    centres = np.linspace(-1.0, 1.0, cells)[:, None]
-    if d == 1:
-        K = gaussian(points, centres, h)
-        return K @ s, K @ c
-    # separable kernel: one product an axis
-    K1, K2 = gaussian(points[:, :1], centres, h), gaussian(points[:, 1:], centres, h)
-    s2, c2 = s.reshape(cells, cells), c.reshape(cells, cells)
-    return ((K1 @ s2) * K2).sum(axis=1), ((K1 @ c2) * K2).sum(axis=1)
 
 
 def curve(N: Array, D: Array, sigma: float, flat: float) -> tuple[Array, Array, Array]:
@@ -273,11 +94,9 @@ def _values(fit: Fit, u: Array) -> tuple[Array, Array]:
     points = arrays["unit_points"]
     h, _, _, sigma = arrays["scale"].tolist()
     if "white" in arrays:
-        from scipy.linalg import cholesky, solve_triangular
+        from scipy.linalg import solve_triangular
 
-        K = gaussian(points, points, h)
-        K[np.diag_indices_from(K)] += 1e-8
-        L = cholesky(K, lower=True)
+        L = own.factor_of(points, h)
         # the noisy functions themselves: N(q) = K(q, Z) K(Z, Z)^{-1} N(Z), exact at Z
         weights = solve_triangular(L, arrays["white"], lower=True, trans="T")
         N, D = (gaussian(u, points, h) @ weights).T
@@ -357,21 +176,12 @@ def plot_curve(fit: Fit, ax: Any = None, *, level: float = 0.95, color: str | No
 
 
 # -- ``dp_npreg``: Nadaraya-Watson regression (``functional``, ``eptr``) and Haar wavelets.
-#
-# Functional release (Hall, Rinaldo and Wasserman 2013): in the RKHS of a positive definite kernel
-# with ``K(x, x) = 1`` the pair ``(N / R, D)`` has sensitivity 2, so Gaussian processes with
-# covariance K and sd ``2 / mu`` make it mu-GDP at *any* number of points. On the fixed points Z,
-# ``K(Z, Z) = L L'``, the release of ``L^{-1} N(Z)`` and ``L^{-1} D(Z)`` with independent noise is
-# the same mechanism; it is drawn that way, with exact noise. ``kernel.md`` section 8.
 
 
 TEST_SHARE = 0.15
 _GRID = {1: 41, 2: 15}
-_JITTER = 1e-8
 _MAX_POINTS = 5000
 _MAX_PER_POINT = 50
-#: Noise sd of a point of ePTR that is still released, in half ranges of the response.
-MOST_NOISE = 0.5
 
 
 @dataclass(frozen=True)
@@ -382,7 +192,6 @@ class NpregDetail:
     h: float  # Bandwidth on the [-1, 1] scale
     points: Any  # (m, d): public query points on the [-1, 1] scale; None: the grid
     mu: dict[str, float]
-    delta_f: float = 0.0
     c0: float = 0.0
     eps_t: float = 0.0
     eps_r: float = 0.0
@@ -467,11 +276,11 @@ def plan_regression(request: Request, design: Design, n: int) -> Plan[Any]:
     if form in ("functional", "auto"):
         test = TEST_SHARE if form == "auto" else 0.0
         delta_f = FAILURE_SHARE * request.delta if test else 0.0
-        steps = {"bound": ("smallest kernel mass", test), "curve": ("curve", 1 - test)}
+        steps = {"bound": (own.MASS, test), "curve": (own.CURVE, 1 - test)}
         split = Split(request, design, steps, failure=delta_f, test="bound")
-        return split.plan(n, scales=scales, detail=NpregDetail(form, h, points, split.mu, delta_f))
+        return split.plan(n, scales=scales, detail=NpregDetail(form, h, points, split.mu))
     part, pieces = pair_part(request, design.unknown), m if form == "paper" else 1
-    names = [f"point {j + 1} and test" for j in range(m)] if pieces > 1 else ["curve and test"]
+    names = [f"point {j + 1} and test" for j in range(m)] if pieces > 1 else [own.CURVE_TESTED]
     eps, delta = part.eps / pieces, part.delta / pieces
     test = 0.5 if form == "paper" else 0.25
     eps_t = test * eps
@@ -492,143 +301,33 @@ def release_regression(plan: Plan[NpregDetail], ask: Ask, design: Design) -> Rel
     sum.
     """
     detail = plan.detail
-    rows = UnitRows.of(design)
-    d = len(rows.features.columns)
+    rows = UnitRows(design)
+    d = len(rows.columns)
     if detail.points is None:
         axis = np.linspace(-1.0, 1.0, _GRID[d])
         points = np.stack(np.meshgrid(*[axis] * d, indexing="ij"), axis=-1).reshape(-1, d)
     else:
-        points = np.clip((detail.points - rows.features.centre) / rows.features.half, -1.0, 1.0)
+        points = np.clip((detail.points - rows.centre) / rows.half, -1.0, 1.0)
     if len(points) > _MAX_POINTS:  # spread evenly through the table
         points = points[np.linspace(0, len(points) - 1, _MAX_POINTS).astype(np.intp)]
-    over = KernelSums(design, rows, points, detail.h)
-    stage = _release_functional if detail.form == "functional" else _release_eptr
-    return stage(plan, design, NpregReleased(rows, points), over, ask)
-
-
-def _release_functional(
-    plan: Plan[NpregDetail], design: Design, frame: NpregReleased, over: KernelSums, ask: Ask
-) -> Release:
-    """Release the sums N and D at fixed points by the functional mechanism."""
-    from scipy.linalg import solve_triangular
-
-    detail = plan.detail
-    L = factor_of(frame.points, detail.h)
-
-    def white(sums: tuple[Array, Array]) -> Added:
-        both = np.column_stack(sums)
-        return Added(solve_triangular(L, both, lower=True, check_finite=False))
-
-    # 2^-20 allows for the public grid, the rest for the float triangular solve (condition 1e4)
-    lemma = Of("kernel curves", (plan.public_n, lattice_of(frame.points)), 2 * len(L))
-    noisy = ask("curve", Query(lemma, over, white)).values.reshape(-1, 2)
-    values = L @ noisy
-    return Release(
-        {"white": noisy, "N": values[:, 0], "D": values[:, 1]}, plan.guarantee, design,
-        detail=replace(frame, sigma=2.0 / detail.mu["curve"]),
-    )  # fmt: skip
-
-
-def _release_eptr(
-    plan: Plan[NpregDetail], design: Design, frame: NpregReleased, over: KernelSums, ask: Ask
-) -> Release:
-    """Release the curve at each point behind a private test of its kernel mass."""
-    detail = plan.detail
-    n = plan.public_n
-    raw = ask.raw(own_proof("ePTR, kernel regression"))
-    N, D = raw.total(over)
-    f = np.where(D > 0, N / np.where(D > 0, D, 1.0), 0.0)
-    allowance = 1.0 + 2.0**-20 + 64.0 * n * 2.0**-53
-    if detail.form == "paper":
-        values, sigma = _per_point(detail, f, D, n, raw)
-        if not np.isfinite(values).any():
-            return Release({}, plan.guarantee, design, reply=False, why="test")
-    elif detail.form == "fixed":
-        gamma = max(0.0, float(D.min()) - detail.c0 * n) / allowance
-        k2 = joint_norm(frame.points, detail.h)
-        alpha = 2.0 * math.sqrt(2.0) * k2 / (detail.c0 * n) * allowance
-        if len(f) == 1:
-            alpha = 2.0 / (detail.c0 * n) * allowance
-        p = reply_probability(gamma, detail.eps_t, split_midpoint(detail.eps_t, detail.delta))
-        sigma = alpha * agm(detail.eps_r, detail.delta)
-        noisy = raw.coin_gaussian("curve and test", p, f, sigma)
-        if noisy is None:
-            return Release({}, plan.guarantee, design, reply=False, why="test")
-        values = noisy
+    into = (OnGrid if d in CELLS_BY_DIMENSION else AtPoints)(points, detail.h)
+    over, frame = own.KernelSums(design, rows, into), NpregReleased(rows, points)
+    if detail.form == "functional":
+        noisy, L = own.functional_curve(over, ask)
+        values = {"white": noisy, "N": (L @ noisy)[:, 0], "D": (L @ noisy)[:, 1]}
+        frame = replace(frame, sigma=2.0 / detail.mu["curve"])
+    elif detail.form == "auto":
+        bounded = own.counted_curve(over, ask)
+        if isinstance(bounded, np.ndarray):
+            return Release({"masses": bounded}, plan.guarantee, design, reply=False, why="test")
+        values = dict(zip(("f", "sds", "masses"), bounded, strict=True))
+        frame = replace(frame, sigma=float(np.nanmax(values["sds"])))
     else:
-        lower = _masses(detail, frame, over, n, ask)
-        precise, factor = kept_points(frame.points, detail.h, lower, detail.mu["curve"])
-        if not precise.any():
-            return Release({"masses": lower}, plan.guarantee, design, reply=False, why="test")
-        quotient = Of("kernel quotient", (factor, 1.0, n), int(precise.sum()))
-        answer = ask("curve", Query(quotient, over, lambda _: Added((lower * f)[precise])))
-        values, sds = np.full((2, len(f)), np.nan)
-        values[precise], sds[precise] = answer.values / lower[precise], answer.sd / lower[precise]
-        frame = replace(frame, sigma=float(np.nanmax(sds)))
-        return Release(
-            {"f": values, "sds": sds, "masses": lower}, plan.guarantee, design, detail=frame
-        )
-    frame = replace(frame, sigma=sigma)
-    return Release({"f": values}, plan.guarantee, design, detail=frame)
-
-
-def _masses(d: NpregDetail, frame: NpregReleased, over: KernelSums, n: int, ask: Ask) -> Array:
-    """Release lower bounds of the kernel masses of all points, wrong with probability delta_f."""
-    from scipy.linalg import solve_triangular
-
-    m = len(frame.points)
-    L = factor_of(frame.points, d.h)
-    lemma = Of("kernel masses", (n, lattice_of(frame.points)), m)
-
-    def white(sums: tuple[Array, Array]) -> Added:
-        return Added(solve_triangular(L, sums[1], lower=True, check_finite=False))
-
-    answer = ask("smallest kernel mass", Query(lemma, over, white))
-    margin = float(answer.margin(d.delta_f / m)[0]) * np.linalg.norm(L, axis=1)
-    return np.asarray(L @ answer.values - margin * (1.0 + 2.0**-20))
-
-
-def kept_points(
-    points: Array, h: float, lower: Array, mu: float
-) -> tuple[npt.NDArray[np.bool_], float]:
-    """Return the points with noise up to ``MOST_NOISE``, by bounds of masses, and their factor."""
-    precise = lower >= _joint_factor(points, h) / (mu * MOST_NOISE)
-    return precise, _joint_factor(points[precise], h) if precise.any() else math.inf
-
-
-def _joint_factor(points: Array, h: float) -> float:
-    return 2.0 if len(points) == 1 else 2.0 * math.sqrt(2.0) * joint_norm(points, h)
-
-
-def factor_of(points: Array, h: float) -> Array:
-    """Return L with ``L L' = K(Z, Z) + jitter I``."""
-    from scipy.linalg import cholesky
-
-    K = gaussian(points, points, h)
-    K[np.diag_indices_from(K)] += _JITTER
-    return np.asarray(cholesky(K, lower=True, overwrite_a=True, check_finite=False))
-
-
-def lattice_of(points: Array) -> float:
-    """Return the part of a sensitivity due to the lattice of direct sums (jitter/4 is kept)."""
-    return (
-        0.0 if points.shape[1] in CELLS_BY_DIMENSION else lattice_error(len(points), _JITTER / 4.0)
-    )
-
-
-def _per_point(detail: NpregDetail, f: Array, D: Array, n: int, raw: Raw) -> tuple[Array, float]:
-    """Run the paper's Algorithm 5 at each point with its part of the budget."""
-    eps = detail.eps_t + detail.eps_r
-    sigma = paper_sigma(4.0 / (detail.c0 * n), eps, detail.delta)
-    out = np.full(len(f), np.nan)
-    for j, (value, mass) in enumerate(zip(f.tolist(), D.tolist(), strict=True)):
-        gamma = max(0.0, mass - detail.c0 * n - 2.0) / 2.0
-        p = reply_probability(gamma, detail.eps_t, paper_midpoint(eps, detail.delta))
-        name = "curve and test" if len(f) == 1 else f"point {j + 1} and test"
-        noisy = raw.coin_gaussian(name, p, np.array([value]), sigma)
-        if noisy is not None:
-            out[j] = noisy[0]
-    return out, sigma
+        f, sigma = own.tested_curve(over, detail, ask)
+        if f is None:
+            return Release({}, plan.guarantee, design, reply=False, why="test")
+        values, frame = {"f": f}, replace(frame, sigma=sigma)
+    return Release(values, plan.guarantee, design, detail=frame)
 
 
 def estimate_regression(plan: Plan[NpregDetail], release: Release) -> Estimate:
@@ -679,11 +378,10 @@ def _scales(
     rows: UnitRows, points: Array, h: float, sigma: float, flat: float
 ) -> dict[str, Array]:
     """Return the scales for reading a curve at ``points`` of the [-1, 1] scale."""
-    scale = rows.features
     return {
-        "points": scale.centre + scale.half * points, "unit_points": points,
+        "points": rows.centre + rows.half * points, "unit_points": points,
         "scale": np.array([h, rows.y_centre, rows.y_half, sigma]),
-        "centre": scale.centre, "half": scale.half, "flat": np.array(flat),
+        "centre": rows.centre, "half": rows.half, "flat": np.array(flat),
     }  # fmt: skip
 
 
@@ -691,12 +389,7 @@ REGRESSION = Backend(plan_regression, release_regression, estimate_regression)
 
 
 # -- Wavelet regression with Gaussian noise, for comparison (after Cai, Chakraborty, Vuursteen
-# 2024).
-#
-# Haar scaling functions at one public level J on [-1, 1]^d, d = 1: since the Haar transform is
-# orthonormal, noise on the scaling coefficients is noise on the wavelet coefficients up to J. The
-# published estimator assumes a uniform design; here the count of each cell is released with the
-# sum.
+# 2024). The published estimator assumes a uniform design; here cells are counted too.
 
 
 def default_level(n: int, mu: float) -> int:
@@ -723,34 +416,16 @@ def release_wavelet(plan: Plan[tuple[int, float]], ask: Ask, design: Design) -> 
     **Privacy.** Unit: one row; replace-one, n public. With |y| <= 1 the joint L2 sensitivity is 2:
     same cell 2, two cells ``sqrt(1 + 1 + 1 + 1)``.
     """
-    rows, cells = UnitRows.of(design), 2 ** plan.detail[0]
-    job = functools.partial(_cell_sums, reader=rows, cells=cells)
-    statistic = ByClass(Sum(Box(1), count=1.0), cells)
+    rows, cells = UnitRows(design), 2 ** plan.detail[0]
+    into = ByBin(cells, LABEL, count_first=False)
 
-    def labelled(totals: tuple[Any, ...]) -> Added:  # in steps of 2^-15
-        sums, counts = totals
-        return Added((sums.astype(object), counts.astype(object) * int(_LABEL)), 1.0 / _LABEL)
+    def row(z: Rows) -> tuple[Rows, Rows]:
+        x, y = rows(z)
+        return only_where((clip(x, -1.0, 1.0) + 1.0) * (0.5 * cells), complete(y), np.nan), y
 
-    query = Query(statistic, Counts(design, job), labelled)
-    sums, counts = statistic.parts(ask("coefficients", query).values)
-    values = {"sums": sums.ravel(), "counts": counts}
-    return Release(values, plan.guarantee, design, detail=rows)
-
-
-def _cell_sums(
-    blocks: Iterable[Array], reader: UnitRows, cells: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return (sums of y in steps of 2^-15, counts) of the cells, (cells,) each. Confidential."""
-    sums, counts = np.zeros(cells, dtype=np.int64), np.zeros(cells, dtype=np.int64)
-    for block in blocks:
-        (u,), y = reader(block)
-        keep = ~(np.isnan(u) | np.isnan(y))
-        at = ((np.clip(u[keep], -1.0, 1.0) + 1.0) * 0.5 * cells).astype(np.intp)
-        at = np.minimum(at, cells - 1)
-        k = end_of_numbers(y[keep], steps=_LABEL)
-        sums += np.bincount(at, weights=k, minlength=cells).astype(np.int64)
-        counts += np.bincount(at, minlength=cells)
-    return sums, counts
+    noisy = core.answered(core.Release("coefficients", into, row, design), ask)
+    sums, counts = into.statistic.parts(noisy.values)
+    return Release({"sums": sums.ravel(), "counts": counts}, plan.guarantee, design, detail=rows)
 
 
 def estimate_wavelet(plan: Plan[tuple[int, float]], release: Release) -> Estimate:

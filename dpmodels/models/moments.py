@@ -25,7 +25,7 @@ from dpmodels.after.moments import (
 )
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
-from dpmodels.models.linear.compared import published_mu, published_query, published_roots
+from dpmodels.models.linear.compared import published_mu, published_roots
 from dpmodels.models.linear.inference import (
     Passes,
     Stages,
@@ -49,7 +49,6 @@ from dpmodels.models.linear.moments import (
 from dpmodels.models.linear.scored import public_whitening
 from dpmodels.planning import Plan, guessed_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
-from dpmodels.proof.sets import Ball
 from dpmodels.ranges import Split, gaussian_part, no_ranges, ranged_design, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
@@ -67,7 +66,7 @@ from dpmodels.registry import (
 )
 from dpmodels.scoring.notes import empty_rows, no_ranges_note
 from dpmodels.scoring.pass_plan import first_share, noise_ratio
-from dpmodels.sums.ask import Ask, Moments, ball_map, moments_query
+from dpmodels.sums.ask import Ask, Moments, ball_map, ball_moments_query, moments_query
 from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, WithOne, identity_scale, unit_rows
 
 if TYPE_CHECKING:
@@ -432,9 +431,8 @@ WHITENED = Backend(plan_whitened, release_whitened, estimate_whitened, people=Tr
 
 # -- Backend of ``dp_moments(method="pmt_paper")``: the published Algorithm 2, constants and all.
 #
-# Rows (1, x) whitened by the symmetric root of their public second moment, truncated at
-# ``R^2 = d (1 + log(2n/eta))``, with noise ``2 R^2 / sqrt(2 rho)`` of full size on every entry of
-# the upper triangle. Its guarantee is stated exactly: one Gaussian release, ``mu = sqrt(2 rho)``.
+# Rows (1, x) are truncated at ``R^2 = d (1 + log(2n/eta))``, with noise ``2 R^2 / sqrt(2 rho)`` of
+# full size on every entry of the upper triangle: one Gaussian release, ``mu = sqrt(2 rho)``.
 
 
 @dataclass(frozen=True, eq=False)
@@ -480,7 +478,7 @@ def release_paper(plan: Plan[PaperSecond], ask: Ask) -> Release:
     q = len(detail.root)
     rowmap = OneFirst(ball_map(identity_scale(q), detail.radius, detail.root))
     over = Moments(plan.design, rowmap)
-    Q = ask(_MOMENTS_STEP, published_query(Ball(q), over, detail.radius)).values
+    Q = ask(_MOMENTS_STEP, ball_moments_query(over, q, published=True)).values
     return Release({"Q": Q}, plan.guarantee, plan.design, detail=detail)
 
 

@@ -14,6 +14,9 @@ import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array, brent
+from dpmodels.core import release as core
+from dpmodels.core.means import PowersOfRows
+from dpmodels.core.rows import Rows, complete
 from dpmodels.errors import RequestError
 from dpmodels.families import family_of
 from dpmodels.models.newton import (
@@ -45,9 +48,9 @@ from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.scoring.pass_plan import noise_ratio
-from dpmodels.sums.ask import Added, Ask, Counts, Query, first_array
+from dpmodels.sums.ask import Added, Ask, Counts, Query
 from dpmodels.sums.products import TOP, ExactSum, cross_product, mapped, towards_zero
-from dpmodels.sums.rowmap import UnitScale, column_sums, rescaling, unit_scale
+from dpmodels.sums.rowmap import UnitScale, rescaling, unit_scale
 
 if TYPE_CHECKING:
 
@@ -373,9 +376,12 @@ def _rescale(
     """Release counts, sums and squares of the columns, and return the new scale and shift."""
     keep = np.array([c.kind != "intercept" for c in design.columns])
     d = int(keep.sum())
-    index = [*np.flatnonzero(keep).tolist(), design.p]
-    job = functools.partial(_column_sums, index=index, scale=scale[keep], shift=shift[keep])
-    answer = ask(SCALE_STEP, Query(Powers(d), Counts(design, job), first_array))
+    index, factors, shifts = np.flatnonzero(keep).tolist(), scale[keep], shift[keep]
+
+    def row(z: Rows) -> tuple[Rows, Rows]:
+        return z[index] * factors + shifts, complete(z)
+
+    answer = core.answered(core.Release(SCALE_STEP, PowersOfRows(d), row, design), ask)
     noisy, sd = answer.values, float(answer.sd[0])
     most = []  # two-point columns span 2.5 at most; 0/1 columns are within [-1, 1] already
     for c in design.columns:
@@ -387,13 +393,6 @@ def _rescale(
     shift[keep] = shift[keep] * factor + offset
     scale[keep] *= factor
     return noisy, scale, shift
-
-
-def _column_sums(
-    blocks: Iterable[Array], index: list[int], scale: Array, shift: Array
-) -> tuple[npt.NDArray[np.object_]]:
-    """Return :func:`column_sums` of some columns, the response last. Confidential."""
-    return (column_sums((block[index] for block in blocks), scale, shift),)
 
 
 @with_ranges

@@ -327,7 +327,7 @@ _CURVES: dict[str, Callable[..., float] | str] = {
     "best of geometric runs": "dpmodels.own.best:geometric_rdp",
     "best of poisson runs": "dpmodels.own.best:poisson_rdp",
     "hessian-shaped sample": "dpmodels.own.curvature:tested_rdp",
-    "jl": "dpmodels.models.linear.compared:jl_curve",
+    "jl": "dpmodels.own.compared:jl_curve",
     "objective perturbation, add-remove": _TILT + ":add_remove_curve",
     "objective perturbation, replace": _TILT + ":replace_curve",
     "objective perturbation, two-sided, add-remove": _TILT + ":two_sided_add_remove",

@@ -737,14 +737,14 @@ _ALL = (
     ),
     OwnProof(
         "output perturbation",
-        ("models.linear.compared:release_outpert",),
+        ("own.compared:noisy_ridge",),
         ("gaussian_real",),
         "a strongly convex minimiser moves by at most 2 L R_x / lam, one row replaced",
         ("proof/theory.md", "1.4"), "dp_ols.outpert", "distance", ("dp_ols.outpert",),
     ),
     OwnProof(
         "gaussian sketch",
-        ("models.linear.compared:release_jl",),
+        ("own.compared:sketch",),
         ("sketch_normals",),
         "rows of G [A; w I] are normal with covariance A'A + w^2 I: a Renyi curve in B^2/w^2",
         ("models/linear/theory.md", "5"), "dp_ols.jl",
@@ -772,14 +772,14 @@ _ALL = (
     ),
     OwnProof(
         "ePTR, class means",
-        ("models.bayes:_release_pair",),
+        ("own.class_means:tested_means",),
         ("coin_gaussian",),
         "class means are stable while the smallest class is large; coin and normal noise",
         ("models/bayes.md", "7"), "dp_bayes.eptr", "coin", ("dp_bayes.eptr",),
     ),
     OwnProof(
         "smooth sensitivity, class means",
-        ("models.bayes:_smooth_means",),
+        ("own.class_means:smooth_means",),
         ("scaled_laplace",),
         "Laplace noise at the beta-smooth sensitivity of a class mean",
         ("models/bayes.md", "9"), "dp_bayes.dpnbss",
@@ -787,7 +787,7 @@ _ALL = (
     ),
     OwnProof(
         "projector",
-        ("models.components:release",),
+        ("own.projector:tested_projector",),
         ("gaussian_real",),
         "the projector on k components moves by at most sqrt 2 over the released gap (Davis-Kahan)",
         ("models/components.md", "5.3"), "dp_pca.gptr", "distance", ("dp_pca.gptr",),
@@ -795,7 +795,7 @@ _ALL = (
     ),
     OwnProof(
         "ePTR, kernel regression",
-        ("models.kernel:_release_eptr",),
+        ("own.kernel_curve:tested_curve",),
         ("coin_gaussian",),
         "a kernel mean is stable where its released or tested mass is large; coin and normal noise",
         ("models/kernel.md", "8"), "dp_npreg.eptr", "coin", ("dp_npreg.eptr",),

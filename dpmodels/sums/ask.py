@@ -191,6 +191,10 @@ class Ask:
         """Whether the noise is secret, False if it is from a seed."""
         return bool(getattr(self._run.noise, "private", False))
 
+    def charged(self, step: str) -> tuple[Any, float, str]:
+        """Return mechanism and failure probability of an open step, and the kind of neighbours."""
+        return self._run.mechanism(step), self._run.failure(step), self._relation
+
     def pay(self, step: str, steps: Iterable[Step]) -> None:
         """Start steps within the share of a planned step, by public and released numbers alone.
 
@@ -369,6 +373,13 @@ class Ask:
         return Raw(self._rows, self, proof)
 
 
+def check_pair(ask: Ask, step: str, eps: float, delta: float) -> None:
+    """Refuse a test and a release that together cost more than the pair of their step."""
+    pair = ask.charged(step)[0]
+    if eps > pair.eps * (1.0 + 1e-12) or delta > pair.delta:
+        raise PrivacyBugError(f"step {step!r} costs more than was charged")
+
+
 @dataclass(frozen=True)
 class Labelled:
     """An :class:`Ask` for one part of a plan, whose steps have names that begin with a label.
@@ -484,11 +495,6 @@ class Kept:
         return rows
 
 
-def first_array(sums: tuple[Any, ...]) -> Added:
-    """Return the first array of a count."""
-    return Added(sums[0])
-
-
 def whole_matrix(matrix: Any) -> Added:
     """Return the integers of a Gram matrix."""
     return Added(matrix.integers())
@@ -499,14 +505,20 @@ def moments_query(over: Moments, *, radius: float = 1.0) -> Query:
     return Query(Gram(over.set), over, whole_matrix, unit=radius * radius)
 
 
-def ball_moments_query(over: Moments, r: int) -> Query:
-    """Return the query of the moments of the first r coordinates of a map, those in its ball."""
-    rowmap = over.rowmap
+def ball_moments_query(over: Moments, r: int, *, published: bool = False) -> Query:
+    """Return the query of the moments of the first r coordinates of a map, those in its ball.
+
+    ``published``: noise of the published size ``2 R^2``, more than proved, on every entry.
+    """
+    rowmap = over.rowmap.rowmap if isinstance(over.rowmap, OneFirst) else over.rowmap
     if rowmap.ball != r:
         raise PrivacyBugError("the ball of a map holds other coordinates")
-    return Query(
-        Gram(Ball(r)), over, lambda G: Added(G.integers()[:r, :r]), rowmap.radius**2
-    )  # fmt: skip
+    statistic = Gram(Ball(r), entries=published)
+    factor, unit = 1.0, rowmap.radius**2
+    if published:  # the product may be another float than the power
+        unit = rowmap.radius * rowmap.radius
+        factor = max(1.0, 2.0 / sensitivity(statistic, "replace", "l2"))
+    return Query(statistic, over, lambda G: Added(G.integers()[:r, :r]), unit, factor=factor)
 
 
 @dataclass(frozen=True, eq=False)

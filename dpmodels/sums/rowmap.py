@@ -9,7 +9,6 @@ exactly, in integers.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.proof.sets import STEPS, Ball, Blocks, Simplex
+from dpmodels.proof.sets import STEPS, Ball
 from dpmodels.sources.tables import WINDOW
 from dpmodels.sums.products import (
     SHRINK,
@@ -28,7 +27,6 @@ from dpmodels.sums.products import (
     Mask,
     ball_integers,
     cross_product,
-    end_of_numbers,
     end_of_rows,
     inside,
     looked_up,
@@ -390,76 +388,7 @@ def _joint_square(term: TermInfo, top: npt.NDArray[np.float64], columns: list[in
     return (term.norm / largest) ** 2
 
 
-# -- Public maps of features to half-ranges, and the row bounds that follow from them.
-
-
-@dataclass(frozen=True)
-class FeatureScale:
-    """Public map of the features, and the row bounds that follow from it."""
-
-    columns: tuple[int, ...]  # Rows of the block buffer that are features
-    rowmap: RowMap
-    # centre, half: (d,) arrays; ``x = centre + half * u``.
-    centre: Array
-    half: Array
-    norm: float  # Bound on ``|u|``
-    squares: Simplex | Blocks  # Clip set of a row's squares
-
-
-def feature_scale(design: Design, radius: float | None) -> FeatureScale:
-    """Return the map of a design (with known intervals, unless ``radius`` is given)."""
-    columns = tuple(j for j, c in enumerate(design.columns) if c.kind != "intercept")
-    d = len(columns)
-    if radius is not None:
-        # x -> x / R in the unit ball: the squares add up to 1 at most
-        unit = UnitScale(np.full(d, 1.0 / radius), np.zeros(d), False)
-        rowmap = RowMap(unit, np.ones(d), ball=d, radius=1.0, project=True)
-        squares = Simplex(d, complete=False)
-        return FeatureScale(columns, rowmap, np.zeros(d), np.full(d, radius), 1.0, squares)
-    kinds = [design.columns[j].kind for j in columns]
-    intervals = design.intervals()[list(columns)]
-    dummy = np.array([k == "dummy" for k in kinds], dtype=bool)
-    centre = np.where(dummy, 0.0, intervals.mean(axis=1))
-    half = np.where(dummy, 1.0, np.maximum((intervals[:, 1] - intervals[:, 0]) / 2.0, 1e-300))
-    numeric = int((~dummy).sum())
-    # the dummies of one factor: at most one of them is 1
-    terms: dict[str, list[int]] = {}
-    for place, j in enumerate(columns):
-        if design.columns[j].kind == "dummy":
-            terms.setdefault(design.columns[j].term, []).append(place)
-    factors = len(terms)
-    unit = UnitScale(1.0 / half, -centre / half, False)
-    return FeatureScale(
-        columns,
-        RowMap(unit, np.ones(d)),
-        centre,
-        half,
-        math.sqrt(numeric + factors),
-        Blocks(d, tuple(map(tuple, terms.values()))),
-    )
-
-
-# -- Sums of columns on the lattice, their sensitivity, and a scale learnt from them
-
-
-def column_sums(blocks: Iterable[Array], scale: Array, shift: Array) -> npt.NDArray[np.object_]:
-    """Return integers (count, sums of k, sums of trunc(k^2 / 2^20)), k = trunc(2^20 u), |u| <= 1.
-
-    Shape (1 + 2 d,). A missing row adds nothing. Exact in any order.
-    """
-    d = len(scale)
-    total = np.zeros(1 + 2 * d, dtype=object)
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            u = block[:-1] * scale[:, None] + shift[:, None]
-            missing = ~np.isfinite(block[-1] + u.sum(0))
-            k = end_of_numbers(u)
-            k[:, missing] = 0.0
-            squares = towards_zero(k * k / STEPS)
-            total[0] += int(STEPS) * int(k.shape[1] - missing.sum())
-            total[1 : 1 + d] += [int(v) for v in k.sum(1)]
-            total[1 + d :] += [int(v) for v in squares.sum(1)]
-    return total
+# -- A scale learnt from released sums of columns
 
 
 def rescaling(sums: Array, noise_sd: float, intercept: bool, most: Array) -> tuple[Array, Array]:

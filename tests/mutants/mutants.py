@@ -146,19 +146,23 @@ LATTICE = ("tests/privacy/test_lattice_sensitivity.py",)
 ROWS = (
     Mutant("dpmodels/bought.py", "numbers[numbers <= last] % np.uint64(n)", "numbers % np.uint64(n)", SUBSET),
     Mutant("dpmodels/bought.py", "drawn[np.sort(first)[:size]]", "np.unique(drawn)[:size]", SUBSET),
-    Mutant("dpmodels/models/kernel.py", "towards_zero(part)", "np.rint(part, out=part)", LATTICE),
-    Mutant("dpmodels/models/kernel.py", "(K * y[a : a + height], K)", "(K * y[a : a + height] * 1.01, K)", LATTICE),
-    Mutant("dpmodels/models/kernel.py", "return 2.0 * math.sqrt(2.0 * m) / _KERNEL", "return math.sqrt(2.0 * m) / _KERNEL", LATTICE),
-    Mutant("dpmodels/models/kernel.py", "/ math.sqrt(ridge)", "", LATTICE),
-    Mutant("dpmodels/models/kernel.py", "answer.margin(d.delta_f / m)[0]", "answer.margin(0.5)[0]", ("tests/unit/models/kernel/test_npreg.py",)),
-    Mutant("dpmodels/models/kernel.py", "return 2.0 if len(points) == 1 else 2.0 * math.sqrt(2.0) * joint_norm(points, h)", "return 1.0", ("tests/unit/models/kernel/test_npreg.py",)),
+    Mutant("dpmodels/core/kernels.py", "towards_zero(part)", "np.rint(part, out=part)", LATTICE),
+    Mutant("dpmodels/core/kernels.py", "(K * labels[a : a + height], K)", "(K * labels[a : a + height] * 1.01, K)", LATTICE),
+    Mutant("dpmodels/own/kernel_curve.py", "return 2.0 * math.sqrt(2.0 * m) / kernels.KERNEL", "return math.sqrt(2.0 * m) / kernels.KERNEL", LATTICE),
+    Mutant("dpmodels/own/kernel_curve.py", "/ math.sqrt(ridge)", "", LATTICE),
+    Mutant("dpmodels/own/kernel_curve.py", "answer.margin(failure / m)[0]", "answer.margin(0.5)[0]", ("tests/unit/models/kernel/test_npreg.py",)),
+    Mutant("dpmodels/own/kernel_curve.py", "return 2.0 if len(points) == 1 else 2.0 * math.sqrt(2.0) * joint_norm(points, h)", "return 1.0", ("tests/unit/models/kernel/test_npreg.py",)),
     Mutant("dpmodels/proof/prove.py", "return math.sqrt(2.0) * (GRID + 1e5 * n * 2.0**-53) + lattice", "return 1.0 * (GRID + 1e5 * n * 2.0**-53) + lattice", (REPLAY, "-k", "npreg")),
-    Mutant("dpmodels/models/kernel.py", "high += label >> _WORD_BITS", "pass", LATTICE),
-    Mutant("dpmodels/models/kernel.py", "np.rint((at - cell) * _WEIGHT_STEPS)", "np.rint((at - cell) * _WEIGHT_STEPS * 1.01)", LATTICE),
+    Mutant("dpmodels/core/kernels.py", "high += total >> WORD_BITS", "pass", LATTICE),
+    Mutant("dpmodels/core/kernels.py", "np.rint((at - cell) * WEIGHT_STEPS)", "np.rint((at - cell) * WEIGHT_STEPS * 1.01)", LATTICE),
     Mutant("dpmodels/own/minimum.py", "rows.radius * loss.score)) - 64)", "rows.radius * loss.score)) - 48)", LATTICE),
     Mutant("dpmodels/own/minimum.py", "g -= upper", "g = g - upper - 1.0", LATTICE),
     Mutant("dpmodels/own/minimum.py", "nan=_TOP", "nan=0.0", LATTICE),
     Mutant("dpmodels/models/components.py", "ball=p, radius=radius)", "ball=p - 1, radius=radius)", LATTICE),
+    Mutant("dpmodels/core/classes.py", "present &= sum(z[j] * z[j] for j in block) <= STEPS**2", "pass", ("tests/unit/core/test_sets.py",)),
+    Mutant("dpmodels/core/kernels.py", "np.clip(y.numbers[0], -1.0, 1.0)", "y.numbers[0]", ("tests/unit/core/test_sets.py",)),
+    Mutant("dpmodels/sums/ask.py", "if eps > pair.eps * (1.0 + 1e-12) or delta > pair.delta:", "if False:", ("tests/unit/models/kernel/test_npreg.py",)),
+    Mutant("dpmodels/core/classes.py", "(at >= 0.0) & (at < K)", "(at >= 0.0)", ("tests/unit/core/test_sets.py",)),
     Mutant("dpmodels/models/objpert.py", "(weight * (TOP / math.sqrt(scale)))", "(weight * (1.01 * TOP / math.sqrt(scale)))", LATTICE),
     Mutant("dpmodels/models/objpert.py", "weights = (np.sqrt(second), first)", "weights = (np.sqrt(2.0 * second), first)", LATTICE),
 )
@@ -706,9 +710,9 @@ MUTANTS = (
         replayed("ols-eptr"),
     ),
     Mutant(
-        "dpmodels/models/linear/compared.py",
-        'raw.gaussian_real("coefficients", theta, moved)',
-        'raw.gaussian_real("coefficients", theta, moved / 2)',
+        "dpmodels/own/compared.py",
+        "raw.gaussian_real(COEFFICIENTS, theta, moved)",
+        "raw.gaussian_real(COEFFICIENTS, theta, moved / 2)",
         replayed("outpert"),
     ),
     Mutant(
@@ -1240,7 +1244,7 @@ _OF_QUERIES = tuple(
         ("dpmodels/core/parallel.py", "lattice = plan.clip / STEPS", "lattice = plan.clip / STEPS / 2.0", ("tests/unit/scoring/test_families.py",)),
         ("dpmodels/scoring/pass_plan.py", "return Read(1 if self.windows.every > 1 else self.every, self.windows)", "return Read(self.every, self.windows)", ("tests/unit/sources/test_coins.py",)),
         ("dpmodels/scoring/pass_plan.py", "return Read(inner=self.every)", "return Read(inner=1)", ("tests/unit/sources/test_coins.py",)),
-        ("dpmodels/models/components.py", "svec(projector(M, k)), bound * detail.factor)", "svec(projector(M, k)), bound)", (REPLAY, "-k", "pca")),
+        ("dpmodels/own/projector.py", "svec(projector(M, k)), bound * factor)", "svec(projector(M, k)), bound)", (REPLAY, "-k", "pca")),
     )
 )  # fmt: skip
 #: Tables of follow-up, their curves and the log-rank test.
@@ -1427,7 +1431,7 @@ MUTANTS = (*MUTANTS, *RAW, *EFFECTS)
 #: Sets of units, clusters, follow-up, grids and tallies, and words of a formula.
 MUTANTS = (
     *MUTANTS,
-    Mutant("dpmodels/core/tallies.py", "numbers = end_of_numbers(t.numbers[0][present])", "numbers = np.trunc(t.numbers[0][present] * STEPS)", ("tests/privacy/test_queries.py", "-k", "held_out")),
+    Mutant("dpmodels/core/tallies.py", "numbers = end_of_numbers(t.numbers[0][present], steps=self.steps)", "numbers = np.trunc(t.numbers[0][present] * STEPS)", ("tests/privacy/test_queries.py", "-k", "held_out")),
     Mutant("dpmodels/sums/rowmap.py", "trace = np.add.reduceat(np.ceil(part, out=part), block.starts)", "trace = np.maximum.reduceat(part, block.starts)", ("tests/privacy/test_people.py",)),
     Mutant("dpmodels/core/units.py", "return integers_of(end_along(scores, size, clip, size)", "return integers_of(2.0 * end_along(scores, size, clip, size)", ("tests/privacy/test_people.py",)),
     Mutant("dpmodels/core/units.py", "sums.scale += int(np.minimum(part, STEPS).sum())", "sums.scale += int(part.sum())", ("tests/unit/scoring/test_expansion.py", "tests/unit/scoring/test_unit_engine.py")),

@@ -5,20 +5,30 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.models import kernel
+from dpmodels.core import kernels
+from dpmodels.core.kernels import AtPoints, OnGrid
 from dpmodels.models.components import working_map
-from dpmodels.models.kernel import _of_lattice, gaussian, grid_sums, lattice_error, lattice_sums
 from dpmodels.models.objpert import information_sums
+from dpmodels.own.kernel_curve import at_points, gaussian, lattice_error
 from dpmodels.own.minimum import LogisticLoss, PoissonLoss, WorkingRows, evaluate, grain, real_sums
 from dpmodels.own.minimum import lattice_sums as lattice_sums_of_losses
 from dpmodels.sums.cells import gram
 from dpmodels.sums.products import mapped
+from tests.one_pass import sums_of
 
 STEP = 2.0**44
 
 
-def reader(block):
-    return block[:-1], block[-1]
+def reader(z):
+    return z[:-1], z[-1]
+
+
+def lattice_sums(blocks, formula, points, h):
+    return sums_of(AtPoints(points, h), formula, blocks).arrays
+
+
+def grid_sums(blocks, formula, d):
+    return sums_of(OnGrid(np.zeros((1, d)), 1.0), formula, blocks).arrays
 
 
 def adversarial(rng, points, count=400):
@@ -90,8 +100,9 @@ def test_the_functional_release_of_direct_sums_stays_in_its_bound():
     base = np.vstack([rng.uniform(-1, 1, (3, 3)), [1.0, -1.0, 0.2]])
     rows = list(adversarial(rng, points, 80))
     for one, other in zip(rows[:40], rows[40:], strict=True):
+        into = AtPoints(points, h)
         sums = [
-            _of_lattice(lattice_sums([np.hstack([base, r])], reader, points, h)) for r in (one, other)
+            at_points(into, lattice_sums([np.hstack([base, r])], reader, points, h)) for r in (one, other)
         ]
         change = np.column_stack([sums[0][0] - sums[1][0], sums[0][1] - sums[1][1]])
         size = float(np.linalg.norm(np.linalg.solve(L, change)))
@@ -121,7 +132,7 @@ def joined_words(words):
 def test_a_row_on_the_grid_is_a_convex_combination(d):
     """Weights are whole, at least 0, sum to one; no label exceeds its weight; none overflows."""
     rng = np.random.default_rng(3)
-    one, label = int(kernel._WEIGHT_STEPS) ** d, int(kernel._LABEL)
+    one, label = int(kernels.WEIGHT_STEPS) ** d, int(kernels.LABEL)
     for _ in range(60):
         x = rng.choice([-1.0, 1.0, -0.9999, 0.1, rng.uniform(-1, 1)], d)
         row = np.append(x, rng.choice([-1.0, 1.0, 0.37]))[:, None]
@@ -134,7 +145,7 @@ def test_a_row_on_the_grid_is_a_convex_combination(d):
     high, low, count = grid_sums([full, full.copy()], reader, d)
     assert (low >= 0).all() and (low < 2 * 2**22).all()  # 2^41 blocks fit
     assert int(high[-1]) * 2**22 + int(low[-1]) == 2 * 8192 * one * label
-    n, _ = kernel._of_grid((high * 2**30, low * 0, count), np.ones((1, d)), 0.1)
+    n, _ = at_points(OnGrid(np.ones((1, d)), 0.1), (high * 2**30, low * 0, count))
     assert n[0] == pytest.approx(2.0**30 * 2 * 8192, rel=1e-12)  # beyond 64 bits
 
 

@@ -551,11 +551,8 @@ def random_on_a_worker(closure, roots):
 def test_nothing_random_can_be_reached_from_what_runs_on_a_worker(closure):
     roots = jobs(closure.trees)
     assert {("dpmodels.sums.cells", "GramOf"), ("dpmodels.core.sets", "Reading"),
-            ("dpmodels.models.kernel", "grid_sums"),
-            ("dpmodels.models.kernel", "lattice_sums"),
-            ("dpmodels.models.kernel", "_cell_sums"),
-            ("dpmodels.models.components", "_column_sums"),
-            ("dpmodels.models.linear.compared", "_gradient_sum"),
+            ("dpmodels.core.kernels", "AtPoints"),
+            ("dpmodels.own.compared", "_gradient_sum"),
             ("dpmodels.models.objpert", "information_sums"),
             ("dpmodels.own.minimum", "lattice_sums"),
             ("dpmodels.models.kernel", "UnitRows"),
@@ -604,7 +601,7 @@ class Planted(ClusterPasses):
 READ_HERE = {
     "api/requests.py": "public data: no rows of the call",
     "own/noised.py": "every row is released, with noise of its own",
-    "models/linear/compared.py": "every row meets normals of its own",
+    "own/compared.py": "every row meets normals of its own",
     "own/subsample.py": "the user's test takes a table",
     "own/proposed.py": "the user's functions take all rows",
     "own/minimum.py": "mapped rows are kept until the minimum is found",
@@ -824,10 +821,6 @@ NOT_OF_A_ROW = {
     "sums.rowmap.RowMap.affine": _PUBLIC,
     **dict.fromkeys(
         (
-            *(f"models.linear.compared.{name}" for name in (
-                "release_functional", "estimate_paper", "published_roots", "estimate",
-                "release_dpgd",
-            )),
             *(f"models.objpert.{name}" for name in (
                 "covariances", "ridge_bias", "estimate",
             )),
@@ -840,7 +833,7 @@ NOT_OF_A_ROW = {
     "own.minimum._newton": _KEPT,
     "proof.statistics.Gram.of": _CORNERS,
     "proof.sets.Ball.corners": _CORNERS,
-    "models.linear.compared.release_jl": "a sum of float normals times rows: the guarantee carries a note",
+    "own.compared.sketch": "a sum of float normals times rows: the guarantee carries a note",
 }
 
 
@@ -917,13 +910,13 @@ _OUTPUT = "noise is in it already: what is released lies on a public grid"
 NOT_AN_END = {
     "sums.cells.gram_of": "integers, cut in two parts",
     "own.minimum.mapped_sums": "a gradient on a grain of its own (theory.md 4.4)",
-    "models.kernel._bins": "a weight and what is left of 1: the two add up",
+    "core.kernels._bins": "a weight and what is left of 1: the two add up",
     "core.clusters.PeopleByCluster.parts": "summed over a person's part, which is ended",
     "core.units.summed_scores": "summed over a unit, whose sum is ended",
     "core.sets.Bins.add": "shares of a unit that add up to 2^20 at most",
     "own.proposed._rounded": _OUTPUT,
     "own.curvature.release_tested": _OUTPUT,
-    "models.linear.compared.release_jl": _OUTPUT,
+    "own.compared.sketch": _OUTPUT,
     "proof.sets.Ball.corners": _CORNERS,
     "proof.sets.Box.corners": _CORNERS,
     "proof.sets.Orthant.corners": _CORNERS,

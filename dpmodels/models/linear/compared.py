@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
 from dpmodels.models.linear.solve import floor_ridge, isotropic, solve
+from dpmodels.own import compared as own
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import (
     RDP,
@@ -26,10 +26,7 @@ from dpmodels.privacy.mechanisms import (
     rdp_delta,
     upper_quantile,
 )
-from dpmodels.privacy.run import FLOAT_NOTE, own_proof
-from dpmodels.proof.prove import Of, sensitivity
-from dpmodels.proof.sets import STEPS, Ball, float_allowance
-from dpmodels.proof.statistics import Gram, Objective, Sum
+from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.ranges import Split, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import (
@@ -44,42 +41,21 @@ from dpmodels.registry import (
     register_method,
 )
 from dpmodels.scoring.notes import no_ranges_note
-from dpmodels.sums.ask import Added, Ask, Counts, Moments, Query, first_array
-from dpmodels.sums.products import ball_integers, integers_of, mapped
-from dpmodels.sums.rowmap import RowMap, UnitScale, unit_rows
+from dpmodels.sums.ask import Ask, Moments, ball_moments_query
+from dpmodels.sums.rowmap import RowMap, UnitScale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.notes import Note
 
 
-@dataclass(frozen=True)
-class UnitRows:
-    """Rows in unit half-ranges: ``|x| <= rx`` (intercept included), ``|y| <= ry``."""
-
-    plan: Plan[Any]
-    design: Design
-    unit: UnitScale
-    rx: float
-    ry: float = 1.0
-
-    @property
-    def rowmap(self) -> RowMap:
-        """Return the map of rows."""
-        return RowMap(self.unit, np.ones(self.design.q))
-
-    @property
-    def moments(self) -> Moments:
-        """Return the pass of the moments of unit rows, response last."""
-        return Moments(self.design, self.rowmap)
-
-    def released(
-        self, theta: Array, note: Note, arrays: dict[str, Array], **stats: float
-    ) -> Release:
-        """Return the release of ``theta``, and of further arrays and printed facts."""
-        values = {"theta": np.asarray(theta, dtype=np.float64), **arrays}
-        detail = (self.unit, stats, note)
-        return Release(values, self.plan.guarantee, self.design, detail=detail)
+def released(
+    plan: Plan[Any], rows: own.UnitRows, theta: Array, note: Note,
+    arrays: dict[str, Array] | None = None, **stats: float,
+) -> Release:  # fmt: skip
+    """Return the release of ``theta``, and of further arrays and printed facts."""
+    values = {"theta": np.asarray(theta, dtype=np.float64), **(arrays or {})}
+    return Release(values, plan.guarantee, rows.design, detail=(rows.unit, stats, note))
 
 
 def _plan(
@@ -117,49 +93,34 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
 
 
 def _of_unit_rows(
-    stage: Callable[[UnitRows, Ask], Release],
+    stage: Callable[[Plan[Any], own.UnitRows, Ask], Release],
 ) -> Callable[[Plan[Any], Ask], Release]:
     """Give a release stage unit rows, ranges bought; it has no reply without them."""
 
     @with_ranges
     @functools.wraps(stage)
     def release(plan: Plan[Any], ask: Ask, design: Design) -> Release:
-        unit, square = unit_rows(design)
-        rows = UnitRows(plan, design, unit, math.sqrt(square + design.has_intercept))
-        return stage(rows, ask)
+        return stage(plan, own.UnitRows(design), ask)
 
     return release
 
 
 # -- AdaSSP (Wang 2018), with exact Gaussian accounting
 
-_ADA = ("smallest eigenvalue", "second moments", "cross moments")
+_ADA = (own.EIGENVALUE, "second moments", "cross moments")
 
 
 @_of_unit_rows
-def release_adassp(rows: UnitRows, ask: Ask) -> Release:
+def release_adassp(plan: Plan[Any], rows: own.UnitRows, ask: Ask) -> Release:
     """Release lambda_min(X'X), X'X and X'y. Sensitivities: theory.md 1.1, 1.4."""
-    p, rx2, mu = rows.design.p, rows.rx**2, rows.plan.detail.mu
-    over = rows.moments
-    # Under add-remove the noise may not depend on the row count: a public ceiling stands for it.
-    ceiling = ask.n if rows.plan.request.relation == "replace" else 1 << 30
-
-    def least_eigenvalue(G: Any) -> Added:
-        XX = np.asarray(G.integers()[:p, :p], dtype=float) * STEPS**-2
-        return Added(np.linalg.eigvalsh(XX)[:1])
-
-    bound = Of("least eigenvalue", (rx2, p, ceiling))
-    least = float(ask(_ADA[0], Query(bound, over, least_eigenvalue)).values[0])
-    lower = max(0.0, least - upper_quantile(0.05) * rx2 / mu)
-    gram = Gram(Ball(p, rows.rx))
-    moments = ask(_ADA[1], Query(gram, over, lambda G: Added(G.integers()[:p, :p])))
+    p, margin = rows.p, upper_quantile(0.05) * rows.rx**2 / plan.detail.mu
+    lower = max(0.0, rows.least_eigenvalue(ask) - margin)
+    moments = ask(_ADA[1], rows.query("moments"))
     M, s = moments.values, float(moments.sd[0, 0])
-    products = Sum(Ball(p, rows.rx * rows.ry), products=True)
-    h = ask(_ADA[2], Query(products, over, lambda G: Added(G.integers()[:p, p]))).values
+    h = ask(_ADA[2], rows.query("products")).values
     lam = max(0.0, s * math.sqrt(p * math.log(2.0 * p * p / 0.05)) - lower)
-    return rows.released(
-        np.linalg.solve(M + lam * np.eye(p), h),
-        messages.NO_ERRORS_ADASSP(),
+    return released(
+        plan, rows, np.linalg.solve(M + lam * np.eye(p), h), messages.NO_ERRORS_ADASSP(),
         {"second_moments": M, "cross_moments": h}, ridge=lam, eigenvalue_lower_bound=lower,
     )  # fmt: skip
 
@@ -174,41 +135,20 @@ def plan_dpgd(request: Request, design: Design, n: int | None) -> Plan[Any]:
     return replace(_plan(request, design, n, parts), detail=planning_rows(request, n))
 
 
-def _gradient_sum(
-    blocks: Iterable[Array], rowmap: RowMap, b: Array, G: float
-) -> tuple[npt.NDArray[np.int64]]:
-    """Return the sum of ``x_i (x_i'b - y_i)`` in the ball of radius G, (p,), in steps of G / 2^20.
-
-    Below 2^63 up to 2^43 rows. Confidential.
-    """
-    p = len(b)
-    total = np.zeros(p, dtype=np.int64)
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            z = rowmap.normalised(block)
-            gradients = z[:p] * (mapped(b[None], z[:p])[0] - z[p])
-            total += integers_of(ball_integers(gradients, G).sum(axis=1))
-    return (total,)
-
-
 @_of_unit_rows
-def release_dpgd(rows: UnitRows, ask: Ask) -> Release:
+def release_dpgd(plan: Plan[Any], rows: own.UnitRows, ask: Ask) -> Release:
     """Release T noisy sums of gradients, each at the released iterate. A row moves one by 2 G."""
-    request, p, G = rows.plan.request, rows.design.p, rows.rx * rows.ry
-    T, step = int(request["iterations"]), float(request["step"])
-    n: int = rows.plan.detail
+    p, T, step = rows.p, int(plan.request["iterations"]), float(plan.request["step"])
+    n: int = plan.detail
     b, tail, noise = np.zeros(p), np.zeros(p), 0.0
     for t in range(1, T + 1):
-        job = functools.partial(_gradient_sum, rowmap=rows.rowmap, b=b, G=G)
-        query = Query(Sum(Ball(p)), Counts(rows.design, job), first_array, unit=G)
-        gradient = ask(f"gradient {t}", query)
+        gradient = ask(f"gradient {t}", rows.gradient(b))
         noise = float(gradient.sd[0]) / n
         b = b - step / n * gradient.values
         b *= min(1.0, 1e3 / max(float(np.linalg.norm(b)), 1e-300))
         if t > T // 2:
             tail += b / (T - T // 2)
-    note = messages.NO_ERRORS_DESCENT()
-    return rows.released(tail, note, {}, noise_per_step=noise)
+    return released(plan, rows, tail, messages.NO_ERRORS_DESCENT(), noise_per_step=noise)
 
 
 # -- The functional mechanism (Zhang et al. 2012)
@@ -216,53 +156,29 @@ def release_dpgd(rows: UnitRows, ask: Ask) -> Release:
 
 def plan_functional(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan one release of the coefficients of the objective."""
-    part = Pure(request.eps)
-    return _declared(request, design, n, Step("objective", part, share=1.0), part)
+    return _declared(request, design, n, Step("objective", Pure(request.eps), share=1.0), None)
 
 
 @_of_unit_rows
-def release_functional(rows: UnitRows, ask: Ask) -> Release:
+def release_functional(plan: Plan[Any], rows: own.UnitRows, ask: Ask) -> Release:
     """Release the coefficients ``-2 X'y`` and ``x_j^2, 2 x_j x_k`` of the objective."""
-    p = rows.design.p
-    upper = np.triu_indices(p)
-    twice = np.where(upper[0] == upper[1], 1, 2)
-
-    def coefficients(sums: Any) -> Added:
-        G = sums.integers()
-        return Added(np.concatenate([2 * G[:p, p], G[upper] * twice]))
-
-    released = ask("objective", Query(Objective(p, rows.rx, rows.ry), rows.moments, coefficients))
-    h, M = released.values[:p] / 2.0, np.zeros((p, p))
-    M[upper] = released.values[p:] / twice
+    p, upper = rows.p, np.triu_indices(rows.p)
+    answer = ask("objective", rows.query("objective"))
+    h, M = answer.values[:p] / 2.0, np.zeros((p, p))
+    M[upper] = answer.values[p:] / np.where(upper[0] == upper[1], 1, 2)
     M.T[upper] = M[upper]
     # Original regularisation: a ridge of four standard deviations, then positive directions only.
-    lam = 4.0 * math.sqrt(2.0) * float(released.sd[0])
+    lam = 4.0 * math.sqrt(2.0) * float(answer.sd[0])
     values, vectors = np.linalg.eigh(M + lam * np.eye(p))
     keep = values > 0
     U = vectors[:, keep]
-    return rows.released(
-        U @ ((U.T @ h) / values[keep]),
-        messages.NO_ERRORS_FUNCTIONAL(),
+    return released(
+        plan, rows, U @ ((U.T @ h) / values[keep]), messages.NO_ERRORS_FUNCTIONAL(),
         {"second_moments": M, "cross_moments": h}, ridge=lam,
     )  # fmt: skip
 
 
 # -- A Gaussian sketch ``Y = G [A; w I]`` (Sheffet 2017)
-
-
-def jl_curve(alpha: float, r: float, theta: float) -> float:
-    """Return the Renyi bound of order ``alpha`` of an r-row sketch, ``theta = B^2 / w^2``.
-
-    ``g(1 + theta) + g(1/(1 + theta))``, ``g(c) = -(r / (2 (alpha - 1))) [log(alpha + (1 - alpha) c)
-    - (1 - alpha) log c]``; infinite where an argument is not positive (theory.md, 5.1).
-    """
-    total = 0.0
-    for c in (1.0 + theta, 1.0 / (1.0 + theta)):
-        inside = alpha + (1.0 - alpha) * c
-        if inside <= 0:
-            return math.inf
-        total -= r / (2.0 * (alpha - 1.0)) * (math.log(inside) - (1.0 - alpha) * math.log(c))
-    return total
 
 
 def jl_width(eps: float, delta: float, r: int) -> float:
@@ -271,7 +187,7 @@ def jl_width(eps: float, delta: float, r: int) -> float:
     for _ in range(80):
         mid = 0.5 * (lo + hi)
         theta = math.exp(-mid)
-        above = rdp_delta(functools.partial(jl_curve, r=r, theta=theta), eps) > delta
+        above = rdp_delta(functools.partial(own.jl_curve, r=r, theta=theta), eps) > delta
         lo, hi = (mid, hi) if above else (lo, mid)
     return math.exp(hi)
 
@@ -281,72 +197,30 @@ def plan_jl(request: Request, design: Design, n: int) -> Plan[Any]:
     r = int(request["rows"])
     ratio = jl_width(request.eps, request.delta * (1.0 - 1e-9), r)
     mechanism = RDP("jl", (("r", float(r)), ("theta", 1.0 / ratio)))
-    step = Step("sketch", mechanism, share=1.0, label="Gaussian sketch")
+    step = Step(own.SKETCH, mechanism, share=1.0, label="Gaussian sketch")
     return _declared(request, design, n, step, (r, ratio), FLOAT_NOTE)
 
 
 @_of_unit_rows
-def release_jl(rows: UnitRows, ask: Ask) -> Release:
-    """Release the sketch Y, r x q; r normals a row, which workers must not draw: read here."""
-    raw = ask.raw(own_proof("gaussian sketch"))
-    q, (r, ratio) = rows.design.q, rows.plan.detail
-    w = math.hypot(rows.rx, rows.ry) * math.sqrt(ratio)
-    normals, rowmap = raw.sketch_normals("sketch"), rows.rowmap
-    Y = w * normals(r * q).reshape(r, q)
-    with np.errstate(all="ignore"):
-        for block in raw.rows.blocks(rows.design):
-            z = rowmap.normalised(block)
-            Y += normals(r * z.shape[1]).reshape(r, -1) @ z.T
-    grid = w * 2.0**-30
-    Y = np.round(Y / grid) * grid
+def release_jl(plan: Plan[Any], rows: own.UnitRows, ask: Ask) -> Release:
+    """Release the sketch Y, r x q."""
+    q, (r, ratio) = rows.design.q, plan.detail
+    Y, w = own.sketch(rows, r, ratio, ask)
     m = isotropic(Y.T @ Y / r - w * w * np.eye(q), w * w * math.sqrt(2.0 / r))
     theta, _ = solve(m, floor_ridge(m))
-    note = messages.NO_ERRORS_SKETCH()
-    return rows.released(theta, note, {"sketch": Y}, width=w)
-
-
-# -- Ridge regression with noise on its output
-
-
-def output_sensitivity(lam: float, n: int, rx: float, ry: float) -> float:
-    """Return ``D = 2 L R_x / lam`` with ``L = R_y + R_x |theta|_max``, replace-one.
-
-    ``|theta| <= min(R_y sqrt n / (2 sqrt lam), n R_x R_y / lam)`` for the minimiser of
-    ``sum (y - x'th)^2 / 2 + lam |th|^2 / 2``, which is lam-strongly convex; one row changes the
-    gradient by at most ``2 L R_x`` (the published ``L B / lam`` is the add/remove figure).
-    """
-    top = min(ry * math.sqrt(n) / (2.0 * math.sqrt(lam)), n * rx * ry / lam)
-    return 2.0 * (ry + rx * top) * rx / lam
+    return released(plan, rows, theta, messages.NO_ERRORS_SKETCH(), {"sketch": Y}, width=w)
 
 
 @_of_unit_rows
-def release_outpert(rows: UnitRows, ask: Ask) -> Release:
+def release_outpert(plan: Plan[Any], rows: own.UnitRows, ask: Ask) -> Release:
     """Release ``(X'X + lam I)^{-1} X'y`` with Gaussian noise, lam from a public rule."""
-    raw = ask.raw(own_proof("output perturbation"))
-    mu, n, p = rows.plan.detail.mu, ask.n, rows.design.p
-
-    def D(lam: float) -> float:
-        return output_sensitivity(lam, n, rows.rx, rows.ry)
-
-    grid = n * rows.rx**2 * np.geomspace(1e-6, 10.0, 60)
-    lam = float(min(grid, key=lambda lam: lam + n * (D(lam) / mu) ** 2))
-    G = np.asarray(raw.total(rows.moments).integers(), dtype=float) * STEPS**-2
-    theta = np.linalg.solve(G[:p, :p] + lam * np.eye(p), G[:p, p])
-    moved = D(lam) * (1.0 + float_allowance(p, n))
-    noisy = raw.gaussian_real("coefficients", theta, moved)
-    note = messages.NO_ERRORS_OUTPUT()
-    return rows.released(noisy, note, {}, ridge=lam, noise_sd=moved / mu)
+    theta, lam, sd = own.noisy_ridge(rows, ask)
+    return released(plan, rows, theta, messages.NO_ERRORS_OUTPUT(), ridge=lam, noise_sd=sd)
 
 
 # -- Backend of ``dp_ols(method="pmt_paper")``: the published Algorithm 3, constants and all.
 #
-# Whitening of x by the symmetric root of the public second moment, separate truncation of x and y,
-# noise of full size off the diagonal, no stabilisation, no inference. Its guarantee is stated
-# exactly: two Gaussian releases of rho each are mu-GDP with ``mu = 2 sqrt(rho)``.
-
-
-#: Published sensitivity of ``sum x x'``, over R^2.
-PUBLISHED_SENSITIVITY = 2.0
+# Its guarantee is stated exactly: two Gaussian releases of rho each, ``mu = 2 sqrt(rho)``.
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,7 +232,6 @@ class PaperDetail:
     # rx, ry: truncation radii, ``rx^2 = d (1 + log(2n/eta))``, ``ry^2 = 1 + log(2n/eta)``.
     rx: float
     ry: float
-    mu: float  # mu of each of the two releases
 
 
 def published_mu(request: Request) -> float:
@@ -387,23 +260,6 @@ def published_roots(C: Array) -> tuple[Array, Array]:
     return (vectors / np.sqrt(values)) @ vectors.T, (vectors * np.sqrt(values)) @ vectors.T
 
 
-def published_query(
-    ball: Ball, over: Moments, radius: float, part: Callable[[Any], Any] = lambda G: G
-) -> Query:
-    """Return moments with noise of full size on every entry of their upper triangle.
-
-    Privacy
-    -------
-    The published sensitivity ``2 R^2`` exceeds that of the upper triangle, which is at most the
-    Frobenius norm ``sqrt2 R^2``: noise larger than proved.
-    """
-    statistic = Gram(ball, entries=True)
-    factor = max(1.0, PUBLISHED_SENSITIVITY / sensitivity(statistic, "replace", "l2"))
-    return Query(
-        statistic, over, lambda G: Added(part(G.integers())), radius * radius, factor=factor
-    )
-
-
 def plan_paper(request: Request, design: Design, n: int) -> Plan[Any]:
     """Plan the two releases. ``rho=`` means the total of both (the paper's is half of it)."""
     if request.public is None:
@@ -413,10 +269,8 @@ def plan_paper(request: Request, design: Design, n: int) -> Plan[Any]:
     d = design.p
     root, _ = published_roots(C[:d, :d])
     factor = 1.0 + math.log(2.0 * n / float(request["eta"]))
-    detail = PaperDetail(
-        root, math.sqrt(C[d, d]), math.sqrt(d * factor), math.sqrt(factor), mu / math.sqrt(2.0)
-    )
-    part = Gaussian(detail.mu)
+    detail = PaperDetail(root, math.sqrt(C[d, d]), math.sqrt(d * factor), math.sqrt(factor))
+    part = Gaussian(mu / math.sqrt(2.0))
     steps = [Step("second moments", part, share=0.5), Step("cross moments", part, share=0.5)]
     return Plan.of(
         request, design, n, steps, detail=detail,
@@ -441,13 +295,8 @@ def release_paper(plan: Plan[PaperDetail], ask: Ask) -> Release:
     unit = UnitScale(np.ones(d + 1), np.zeros(d + 1), False)
     rowmap = RowMap(unit, box, ball=d, radius=detail.rx, matrix=matrix, project=True)
     over = Moments(plan.design, rowmap)
-    M = ask("second moments", published_query(Ball(d), over, detail.rx, lambda G: G[:d, :d]))
-    # x y is in the ball of rx ry: 2 rx ry apart, as published
-    cross = Query(
-        Sum(Ball(d), products=True), over, lambda G: Added(G.integers()[:d, d]),
-        detail.rx * detail.ry,
-    )  # fmt: skip
-    h = ask("cross moments", cross)
+    M = ask("second moments", ball_moments_query(over, d, published=True))
+    h = ask("cross moments", own.products_in_ball(over, detail.ry))
     values = {"second_moments": M.values, "cross_moments": h.values}
     return Release(values, plan.guarantee, plan.design, detail=detail)
 
@@ -533,7 +382,7 @@ for _entry in (
         name="outpert",
         title="output perturbation",
         backend=Backend(
-            functools.partial(_plan, parts=[("coefficients", 1.0)]), release_outpert, estimate
+            functools.partial(_plan, parts=[(own.COEFFICIENTS, 1.0)]), release_outpert, estimate
         ),
         needs=("delta > 0", "ranges"),
         reference="after Chaudhuri, Monteleoni and Sarwate 2011",

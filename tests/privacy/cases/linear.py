@@ -19,9 +19,9 @@ from dpmodels.audit.kit import (
     register_case,
 )
 from dpmodels.formula.schema import Schema
-from dpmodels.models.linear.compared import output_sensitivity
 from dpmodels.models.linear.inference import Passes, release_scores
 from dpmodels.models.linear.solve import Report, Stage
+from dpmodels.own.compared import output_sensitivity
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.run import Run
 from dpmodels.sources.rows import OfRows

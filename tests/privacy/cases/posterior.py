@@ -21,13 +21,16 @@ from dpmodels.audit.kit import (
     corner_neighbours,
     register_case,
 )
+from dpmodels.core.means import PowersOfRows
+from dpmodels.core.rows import complete
 from dpmodels.formula.schema import Schema
-from dpmodels.models.components import eigengap, projector, projector_sensitivity, working_map
+from dpmodels.models.components import working_map
 from dpmodels.models.newton import logistic_profile, two_sided_profile
 from dpmodels.models.objpert import information_sums
 from dpmodels.own.curvature import curvature_sensitivity, displacement, hessian_rdp
 from dpmodels.own.minimum import LogisticLoss, Loss, PoissonLoss, WorkingRows, evaluate
 from dpmodels.own.profile import d_add, d_rem, largest_m, largest_s
+from dpmodels.own.projector import eigengap, projector, projector_sensitivity
 from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
@@ -35,8 +38,8 @@ from dpmodels.proof.prove import Of, sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Powers
 from dpmodels.sums.cells import gram
-from dpmodels.sums.rowmap import column_sums
 from dpmodels.variables import Binary, Real
+from tests.one_pass import sums_of
 from tests.privacy.cases.verbs import backend_release, plan_of, verb_case
 
 __all__: list[str] = []
@@ -116,7 +119,8 @@ def _blocks(rows: Array) -> list[Array]:
 
 
 def _sums(rows: Array) -> Array:
-    return np.asarray(column_sums(_blocks(rows), np.ones(2), np.zeros(2)), dtype=float)
+    found = sums_of(PowersOfRows(2), lambda z: (z[:2], complete(z)), _blocks(rows))
+    return np.asarray(found, dtype=float)
 
 
 def _information(rows: Array) -> Array:

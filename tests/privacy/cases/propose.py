@@ -19,8 +19,9 @@ from dpmodels.audit.kit import (
     corner_neighbours,
     register_case,
 )
+from dpmodels.core.kernels import AtPoints
 from dpmodels.formula.schema import Schema
-from dpmodels.models.kernel import _of_lattice, gaussian, lattice_sums
+from dpmodels.own.kernel_curve import at_points, gaussian
 from dpmodels.own.least_squares import smallest_eigenvalue
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.noise import SeededNoise
@@ -32,6 +33,7 @@ from dpmodels.sums.ask import Added, Ask, Moments, Query, Residuals
 from dpmodels.sums.cells import gram
 from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne
 from dpmodels.variables import Levels, Real
+from tests.one_pass import sums_of
 from tests.privacy.cases.verbs import backend_release, plan_of, verb_case
 
 __all__: list[str] = []
@@ -119,7 +121,8 @@ def release_sums(rows: Array, run: Run) -> Array:
 def _kernel_values(rows: Array) -> Array:
     points = np.linspace(-1, 1, 9)[:, None]
     L = np.linalg.cholesky(gaussian(points, points, 0.5) + 1e-8 * np.eye(9))
-    N, D = _of_lattice(lattice_sums([rows.T.copy()], lambda b: (b[:1], b[1]), points, 0.5))
+    into = AtPoints(points, 0.5)
+    N, D = at_points(into, sums_of(into, lambda z: (z[:1], z[1]), [rows.T.copy()]).arrays)
     return np.linalg.solve(L, np.column_stack([N, D]))
 
 

@@ -5,15 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.core.means import CountAndPowers, Means, PairMoments, WeightedMeans
+from dpmodels.core.classes import Classes
+from dpmodels.core.kernels import KERNEL, AtPoints, OnGrid
+from dpmodels.core.means import CountAndPowers, Means, PairMoments, PowersOfRows, WeightedMeans
 from dpmodels.core.release import Release
 from dpmodels.core.rows import Rows
-from dpmodels.core.sets import Bins, Counted, Marks, Moments
+from dpmodels.core.sets import Bins, Counted, Marks, Moments, Reading
 from dpmodels.core.tables import Table, Tables
 from dpmodels.proof.prove import sensitivity
-from dpmodels.proof.sets import STEPS
+from dpmodels.proof.sets import STEPS, Ball, Blocks, Box
 from dpmodels.sources.people import BlockOfPeople
-from tests.one_pass import added
+from tests.one_pass import added, sums_of
 
 WILD = np.array(
     [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.7, 1e9, -1e9, 1e300, -1e300, 1e-300, np.inf, -np.inf, np.nan]
@@ -22,6 +24,7 @@ TABLES = [Table(6, ((0, 2), (1, 1))), Table(12, ((0, 4),), 0, 1)]
 SETS = {
     "marks": Marks(3), "counted": Counted(3, 1.5), "bins": Bins(3, 5), "moments": Moments(3, 2.0),
     "means": Means(3), "weighted means": WeightedMeans(2), "powers": CountAndPowers(3, squares=True),
+    "powers of rows": PowersOfRows(3),
     "count and sums": CountAndPowers(3, squares=False), "pair": PairMoments(),
     "tables": Tables([3, 2], TABLES, (0.5, 0.5), unused=True),
     "whole": Tables([3, 2], TABLES[:1], (1.0,), geometric=True),
@@ -67,6 +70,44 @@ def test_no_result_of_a_formula_leaves_its_set(name, relation):
         else:
             moved = np.linalg.norm(rows, axis=1).max()
         assert 0.55 * most < moved <= most * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("of", ["counts", "sums", "sums and counts", "squares", "squares by class"])
+@pytest.mark.parametrize("within", [Ball(3), Box(3), Blocks(3, ((1, 2),))])
+def test_no_result_leaves_its_class(within, of):
+    """Hostile numbers and codes: a row adds to one class or to none, within the proved bound."""
+    into = Classes(3, within, np.array([0.0, 0.1, 0.0]), np.array([1.0, 2.0, 1.0]))
+    reading = Reading(None, (lambda z: (z[:3], z[3]),), (into,))
+    query, code = into.query(reading, of), np.random.default_rng(1).choice([*WILD, 2.0, 1.0], 240)
+    table = np.vstack([hostile(), code])
+
+    def laid_down(block):
+        return np.asarray(query.statistic.flat(query.part(reading.over([block])).values, "l2"), dtype=float)
+
+    each = np.array([laid_down(table[:, [j]].copy()) for j in range(240)])
+    assert (each.sum(axis=0) == laid_down(table.copy())).all()  # whatever stands beside it
+    each = np.vstack([each, 0.0 * each[:1]]) * query.statistic.weights("l2") * query.statistic.step
+    moved = np.linalg.norm(each[:, None] - each[None], axis=2).max()
+    assert 0.55 < moved / sensitivity(query.statistic, "replace", "l2") <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("into", [AtPoints(np.array([[0.0, 0.5], [3.7, -1.0]]), 0.5), OnGrid(np.zeros((1, 2)), 0.5)])
+def test_no_result_outweighs_its_kernel(into):
+    """Hostile features and responses: labels are no longer than the weights, which are one row's."""
+    heaviest = 0
+    for j in range(240):
+        row = hostile()[:, [j]]
+        high, low, *masses = sums_of(into, lambda z: (z[:2], z[2]), [row]).arrays
+        label = high.astype(object) * 2**22 + low
+        if isinstance(into, OnGrid):
+            mass, most = masses[0].astype(object) * 2**15, 2**39
+            assert mass.sum() == (0 if np.isnan(row).any() else most)
+        else:
+            mass, most = masses[0].astype(object) * 2**22 + masses[1], int(KERNEL)
+            assert max(mass) <= most
+        assert min(mass) >= 0 and (abs(label) <= mass).all()
+        heaviest = max(heaviest, max(mass) / most)
+    assert heaviest == 1.0
 
 
 @pytest.mark.parametrize("name", ["powers", "count and sums", "tables"])

@@ -8,10 +8,10 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.formula.build import build_design
-from dpmodels.models.bayes import BayesDetail, class_sums, pair_constants
+from dpmodels.models.bayes import BayesDetail, class_sums
+from dpmodels.own.class_means import pair_constants
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.statistics import ByClass, Sum
-from dpmodels.sums.rowmap import feature_scale
 
 SCHEMA = dp.Schema(k=dp.Levels(["u", "v", "w"]), a=dp.Real(-4, 4), b=dp.Real(0, 10))
 
@@ -88,18 +88,20 @@ def rows_for(rng, d, radius):
 def test_sensitivities_of_class_statistics(radius, d):
     names = [f"x{j}" for j in range(d)]
     schema = dp.Schema(k=dp.Levels(["u", "v", "w"]), **{c: dp.Real(-1, 1) for c in names})
-    scale = feature_scale(design("k ~ " + " + ".join(names), schema), radius)
-    squares = Sum(scale.squares, products=True)
+    into, over = class_sums(design("k ~ " + " + ".join(names), schema), radius)
+    squares = Sum(into.squares, products=True)
     shared, by_class = (sensitivity(s, "replace", "l2") for s in (squares, ByClass(squares, 3)))
     rng = np.random.default_rng(d)
     worst = {"joint": 0.0, "shared": 0.0, "class": 0.0}
     for _ in range(2500):
         base = np.column_stack([rows_for(rng, d, radius) for _ in range(3)])
-        a = class_sums([np.column_stack([base, rows_for(rng, d, radius)])], scale, 3)
-        b = class_sums([np.column_stack([base, rows_for(rng, d, radius)])], scale, 3)
-        sums = (a.sums - b.sums) * 2.0**-20 / scale.norm
-        counts = (a.counts - b.counts).astype(float)
-        squares = (a.squares - b.squares).astype(float) * 2.0**-40
+        a, b = (
+            over.over([np.column_stack([base, rows_for(rng, d, radius)])]).arrays[0].arrays
+            for _ in range(2)
+        )
+        sums = (a[1] - b[1]) * 2.0**-20 / into.norm
+        counts = (a[0] - b[0]).astype(float)
+        squares = (a[2] - b[2]).astype(float) * 2.0**-40
         worst["joint"] = max(
             worst["joint"], math.hypot(np.linalg.norm(sums), np.linalg.norm(counts))
         )
@@ -116,7 +118,7 @@ def test_sensitivities_of_class_statistics(radius, d):
 def test_pair_form_conditions(c0):
     """gamma is 1-Lipschitz and the scaled vector moves by at most alpha where gamma > 0."""
     rng = np.random.default_rng(3)
-    detail = BayesDetail("fixed", 1.0, "identity", 2, {}, c0=c0, eps_t=0.25, eps_r=0.75, delta=0.01)
+    detail = BayesDetail("fixed", 1.0, "identity", {}, c0=c0, eps_t=0.25, eps_r=0.75, delta=0.01)
     n, worst = 12, 0.0
     for _ in range(6000):
         k = rng.choice(2, size=n)
@@ -141,13 +143,11 @@ def test_pair_form_conditions(c0):
 
 @pytest.mark.oracle
 def test_bayes_oracles():
-    paper = BayesDetail("paper", None, "identity", 3, {}, c0=0.1, eps_t=0.5, eps_r=0.5, delta=0.01)
+    paper = BayesDetail("paper", None, "identity", {}, c0=0.1, eps_t=0.5, eps_r=0.5, delta=0.01)
     c = pair_constants(paper, 25.0, 1.0, 100)
     assert c.gamma == 14
     assert c.alpha == pytest.approx(0.284253408071, rel=1e-11)
-    tight = BayesDetail(
-        "fixed", None, "identity", 3, {}, c0=0.1, eps_t=0.25, eps_r=0.75, delta=0.01
-    )
+    tight = BayesDetail("fixed", None, "identity", {}, c0=0.1, eps_t=0.25, eps_r=0.75, delta=0.01)
     c = pair_constants(tight, 25.0, 1.0, 100)
     assert c.gamma == 16
     unweighted = math.sqrt(4 / 10**2 + 4 / 11**2 + 2 / 100**2)

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.bayes import smooth_sensitivity, smoothness
 from dpmodels.models.kernel import default_level
+from dpmodels.own.class_means import smooth_sensitivity, smoothness
 
 SCHEMA = dp.Schema(k=dp.Levels(["u", "v"]), a=dp.Real(-3, 3), b=dp.Real(-3, 3))
 

@@ -1,25 +1,32 @@
 """Kernel regression: kernels, binning, sensitivities, the functional release, prediction."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.models import kernel
-from dpmodels.models.kernel import NpregDetail, gaussian, joint_norm
+from dpmodels.core.kernels import AtPoints, OnGrid
+from dpmodels.errors import PrivacyBugError
+from dpmodels.models.kernel import NpregDetail
+from dpmodels.own import kernel_curve
+from dpmodels.own.kernel_curve import at_points, gaussian, joint_norm
+from tests.one_pass import sums_of
 
 B = {"x": (-1, 1), "z": (-1, 1), "y": (-1, 1)}
 CALL = dict(eps=1.0, delta=1e-6, bounds=B)
 
 
-def direct_sums(*given):
-    return kernel._of_lattice(kernel.lattice_sums(*given))
+def direct_sums(blocks, formula, points, h):
+    into = AtPoints(points, h)
+    return at_points(into, sums_of(into, formula, blocks).arrays)
 
 
-def binned_sums(blocks, reader, points, h):
-    return kernel._of_grid(kernel.grid_sums(blocks, reader, points.shape[1]), points, h)
+def binned_sums(blocks, formula, points, h):
+    into = OnGrid(points, h)
+    return at_points(into, sums_of(into, formula, blocks).arrays)
 
 
 
@@ -30,8 +37,8 @@ def table(n, seed=0):
     return pd.DataFrame({"x": x, "z": z, "y": y})
 
 
-def reader(block):
-    return block[:-1], block[-1]
+def reader(z):
+    return z[:-1], z[-1]
 
 
 @pytest.mark.parametrize("d", [1, 2])
@@ -92,8 +99,6 @@ def test_pointwise_sensitivities():
 
 @pytest.mark.oracle
 def test_kernel_oracles():
-    from dpmodels.models.kernel import _per_point  # noqa: F401  (the paper's form)
-
     c0, n, D = 0.1, 100, 30.0
     assert max(0.0, D - c0 * n - 2.0) / 2.0 == 9
     assert 4.0 / (c0 * n) == 0.4
@@ -225,14 +230,14 @@ def test_masses_and_kept_quotients_move_by_their_bounds():
         other = rows.copy()
         other[0] = [rng.choice([-1.0, 1.0, points[0, 0]]), rng.choice([-1.0, 1.0])]
         (N, D), (N2, D2) = masses_of(rows, points, h), masses_of(other, points, h)
-        L = kernel.factor_of(points, h)
+        L = kernel_curve.factor_of(points, h)
         moved = float(np.linalg.norm(np.linalg.solve(L, D - D2)))
         assert moved <= math.sqrt(2.0) * (1 + 1e-6)
         keep = np.maximum(D, D2) > 1e-3
         if keep.any():
             lower = np.maximum(D, D2)[keep]
             f, f2 = (np.where(d > 0, a / np.where(d > 0, d, 1), 0.0)[keep] for a, d in ((N, D), (N2, D2)))
-            factor = kernel._joint_factor(points[keep], h)
+            factor = kernel_curve._joint_factor(points[keep], h)
             change = float(np.linalg.norm(lower * (f - f2)))
             assert change <= factor * (1 + 1e-9)
             worst[1] = max(worst[1], change / factor)
@@ -256,5 +261,20 @@ def test_lower_bounds_fail_less_often_than_charged(quiet):
     for seed in range(2000):
         done = backend_release(plan, frame, Run(plan.steps, SeededNoise(seed)))
         failed += bool((done.values["masses"] > K * (1 + 1e-3)).any())
-    assert plan.detail.delta_f == pytest.approx(0.02)
+    (bound,) = (step for step in plan.steps if step.name == kernel_curve.MASS)
+    assert bound.failure == pytest.approx(0.02)
     assert failed <= 60
+
+
+@pytest.mark.parametrize("larger", [{"eps_t": 1.0}, {"eps_r": 1.0}, {"delta": 0.1}])
+def test_a_test_that_costs_more_than_was_charged_is_refused(larger):
+    """A plan that says another pair to the release than to the ledger."""
+    from dpmodels.privacy.noise import SeededNoise
+    from dpmodels.privacy.run import Run
+    from tests.privacy.cases.verbs import backend_release
+
+    plan = dp.plan("y ~ x", dp.Schema(x=dp.Real(-1, 1), y=dp.Real(-1, 1)), n=30, eps=1.0, delta=0.01,
+                   verb="dp_npreg", method="eptr", c0=0.1, at={"x": [0.0]})  # fmt: skip
+    wrong = replace(plan, detail=replace(plan.detail, **larger))
+    with pytest.raises(PrivacyBugError, match="more than was charged"):
+        backend_release(wrong, {"x": np.zeros(30), "y": np.zeros(30)}, Run(plan.steps, SeededNoise(1)))

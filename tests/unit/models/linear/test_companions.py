@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.models.linear.compared import jl_curve, jl_width
+from dpmodels.models.linear.compared import jl_width
 from dpmodels.models.linear.solve import Moments, stein_ridge
 from dpmodels.models.linear.solve import _risk_terms as risk_terms
+from dpmodels.own.compared import jl_curve
 
 METHODS = ["adassp", "jl", "dpgd", "functional", "outpert"]
 BOUNDS = {"a": (-1, 1), "b": (-1, 1), "y": (-4, 4)}
