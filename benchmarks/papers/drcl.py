@@ -18,7 +18,7 @@ from scipy.special import expit, ndtr, ndtri
 from shared import DASH, main, rmse
 
 import dpmodels as dp
-from dpmodels.models.noised.curves import beta_inf, delta_exact
+from dpmodels.models.noised.curves import beta_inf
 from dpmodels.models.noised.fit import difference_hessian, sandwich
 from dpmodels.models.noised.losses import Logistic, check
 from dpmodels.models.noised.model import Model, second_model
@@ -31,6 +31,7 @@ from dpmodels.models.noised.objective import (
     residual_mad,
 )
 from dpmodels.models.noised.solve import asymptotic_variance, fit_linear, fit_linear_one_draw
+from dpmodels.own.radial import delta_exact
 
 BOX = (0.0, 2.0)
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -334,7 +334,7 @@ _CURVES: dict[str, Callable[..., float] | str] = {
     "objective perturbation, two-sided, replace": _TILT + ":two_sided_replace",
     "posterior sampling, add-remove": "dpmodels.own.profile:add_remove_curve",
     "posterior sampling, replace": "dpmodels.own.profile:replace_curve",
-    "sl": "dpmodels.models.noised.curves:sl_hull_curve",
+    "sl": "dpmodels.own.radial:sl_hull_curve",
 }
 
 

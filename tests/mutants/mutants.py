@@ -938,19 +938,19 @@ MUTANTS = (
         ("tests/unit/models/noised/test_fits.py", "-k", "at_an_end_of_the_box"),
     ),
     Mutant(
-        "dpmodels/models/noised/calibration.py",
+        "dpmodels/own/noised.py",
         "[g for g in self.groups if variable in g.variables]",
         "[g for g in self.groups if {variable} == g.variables]",
         ("tests/unit/models/noised/test_noised_pins.py",),
     ),
     Mutant(
-        "dpmodels/models/noised/calibration.py",
+        "dpmodels/own/noised.py",
         "m = max(self.attribute(v)[1] for v in g.variables)",
         "m = min(self.attribute(v)[1] for v in g.variables)",
         ("tests/unit/models/noised/test_noised_pins.py",),
     ),
     Mutant(
-        "dpmodels/models/noised/calibration.py",
+        "dpmodels/own/noised.py",
         "m = max(self.attribute(v)[1] for v in g.variables)",
         "m = g.ldiam",
         ("tests/unit/models/noised/test_noised_pins.py",),

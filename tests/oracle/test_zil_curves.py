@@ -5,22 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.models.noised.curves import (
-    beta_inf,
-    beta_one,
-    c_inf,
-    c_one,
-    calibrate,
+from dpmodels.models.noised.curves import beta_inf, beta_one, c_inf, c_one, calibrate, tradeoff
+from dpmodels.models.noised.solve import asymptotic_variance
+from dpmodels.own.radial import (
     delta_exact,
     delta_hull,
     delta_inf,
     delta_one,
     eps_inf,
     exact_eps,
-    tradeoff,
     with_clear,
 )
-from dpmodels.models.noised.solve import asymptotic_variance
 
 pytestmark = pytest.mark.oracle
 

@@ -1,5 +1,6 @@
 """Audits of the noised table, and of the audits: broken twins must be flagged."""
 
+import dataclasses
 import math
 from types import SimpleNamespace
 
@@ -8,10 +9,14 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels._testing import ZeroNoise
 from dpmodels.audit.kit import check_sensitivity, corner_neighbours
+from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.build import build_design
-from dpmodels.models.noised.calibration import layout_of
-from dpmodels.own.noised import noised_rows
+from dpmodels.models.noised.calibration import plan_noise
+from dpmodels.own.noised import layout_of, noised_rows
+from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.privacy.run import Run
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.ask import Ask
@@ -87,14 +92,16 @@ def test_an_attribute_moves_its_own_columns_only(formula):
     schema = dp.Schema(y=dp.Real(0, 1), x=dp.Real(0, 1), z=dp.Real(0, 9), g=dp.Levels(["a", "b"]))
     design = build_design(formula, schema, na="impute-midpoint", one_sided_ok=True)
     layout = layout_of(design)
-    noiseless = SimpleNamespace(shapes=[1.0] * layout.d, stages=())
+    d, step = layout.d, "noised table"
+    noiseless = SimpleNamespace(
+        shapes=[1.0] * d, unit="record", stages=((step, tuple(range(d)), 1e3),)
+    )
 
     def row(**cells):
         frame = pd.DataFrame([{"y": 0.9, "x": 0.8, "z": 0.0, "g": "a", **cells}])
         rows = Rows(as_source(frame), 1)
-        made = noised_rows(
-            design, layout, noiseless, (), Ask(rows, None), keep_order=True
-        )
+        run = Run([Step(step, Gaussian(1.0))], ZeroNoise())
+        made = noised_rows(design, noiseless, (), Ask(rows, run), keep_order=True)
         return made.values[:, 0]
 
     first = row()
@@ -106,3 +113,23 @@ def test_an_attribute_moves_its_own_columns_only(formula):
         for cell in cells:
             moved = np.flatnonzero(row(**{name: cell}) != first).tolist()
             assert set(moved) <= own, (name, cell, [layout.names[j] for j in moved])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"sensitivities": (0.9,)}, {"unit": "record"}, {"shapes": (0.5,) * 3}, {"blocks": ((0, 1),)}],
+)
+def test_a_plan_of_less_noise_than_a_unit_needs_is_refused(change):
+    """Of an attribute: its reach, the whole record, narrower shapes, a column without noise."""
+    schema = dp.Schema(a=dp.Real(0, 1), g=dp.Levels(["u", "v", "w"]))
+    design = build_design("~ a + g", schema, na="impute-midpoint", one_sided_ok=True)
+    plan = plan_noise(layout_of(design), 1.0, 0.1, unit="attribute", noise="sl")
+    rows = Rows(as_source(pd.DataFrame({"a": [0.5] * 3, "g": ["u"] * 3})), 3)
+
+    def made(plan):
+        ask = Ask(rows, Run(plan.steps, ZeroNoise()))
+        return noised_rows(design, plan, (), ask, keep_order=True)
+
+    assert made(plan).values.shape == (3, 3)
+    with pytest.raises(PrivacyBugError, match=r"moves its columns|to each column"):
+        made(dataclasses.replace(plan, **change))

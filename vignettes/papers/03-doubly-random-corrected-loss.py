@@ -35,7 +35,7 @@ import numpy as np
 import pandas as pd
 
 import dpmodels as dp
-from dpmodels.models.noised.curves import delta_exact
+from dpmodels.own.radial import delta_exact
 
 warnings.simplefilter("ignore", dp.errors.DPModelsWarning)
 pd.options.display.max_colwidth = None

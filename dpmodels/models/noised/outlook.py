@@ -20,8 +20,9 @@ from dpmodels.planning import RESIDUAL, SPREAD, spreads
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.models.noised.calibration import Layout, NoisePlan
+    from dpmodels.models.noised.calibration import NoisePlan
     from dpmodels.models.noised.release import TablePlan
+    from dpmodels.own.noised import Layout
     from dpmodels.records import Request
 
 #: Assumed sd of a column over its declared range, and over an estimated one.

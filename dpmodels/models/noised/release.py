@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING, Any
 from dpmodels import messages
 from dpmodels.core.release import run
 from dpmodels.errors import RequestError, choice, did_you_mean, shown
-from dpmodels.models.noised.calibration import (
-    NOISES,
-    UNITS,
-    Layout,
-    NoisePlan,
-    layout_of,
-    plan_noise,
-    relative_sds,
-)
+from dpmodels.models.noised.calibration import NOISES, UNITS, NoisePlan, plan_noise, relative_sds
 from dpmodels.models.noised.table import NoisyTable, _read_only
-from dpmodels.own.noised import noised_rows
+from dpmodels.own.noised import Layout, layout_of, noised_rows
 from dpmodels.planning import Purchase
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Step, eps_gdp, mu_gdp
@@ -343,7 +335,7 @@ def make_table(plan: TablePlan, ask: Ask) -> NoisyTable | None:
     if plan.look is not None:
         design = plan.look.clip_to_scales(design, ask)
     noised = noised_rows(
-        design, plan.layout, plan.noise, plan.settings.public_columns, ask,
+        design, plan.noise, plan.settings.public_columns, ask,
         keep_order=plan.settings.keep_order,
     )  # fmt: skip
     return NoisyTable(

@@ -28,9 +28,10 @@ from dpmodels.errors import (
     path_of,
     shown,
 )
-from dpmodels.models.noised.calibration import Group, Layout, NoisePlan
-from dpmodels.models.noised.curves import delta_exact, exact_eps, tradeoff
-from dpmodels.own.noised import Noised, noised_rows
+from dpmodels.models.noised.calibration import NoisePlan
+from dpmodels.models.noised.curves import tradeoff
+from dpmodels.own.noised import Group, Layout, Noised, noised_rows
+from dpmodels.own.radial import delta_exact, exact_eps
 from dpmodels.quiet import tell
 from dpmodels.sums.ask import Ask
 from dpmodels.tables.table import (
@@ -496,7 +497,7 @@ def _noised(plan: Batch, ask: Ask) -> Noised:
     """Add noise to the new rows as to the earlier ones."""
     table = plan.table
     return noised_rows(
-        table.design, table.layout, table.plan, table.public_columns, ask,
+        table.design, table.plan, table.public_columns, ask,
         keep_order=table.keep_order,
     )  # fmt: skip
 

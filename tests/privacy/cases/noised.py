@@ -23,9 +23,9 @@ from dpmodels.audit.kit import (
     register_case,
 )
 from dpmodels.formula.schema import Schema
-from dpmodels.models.noised.curves import _radial
 from dpmodels.models.noised.release import Settings, TablePlan, plan_table
 from dpmodels.own.noised import noised_rows
+from dpmodels.own.radial import _radial
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
 from dpmodels.sums.ask import Ask
@@ -104,12 +104,17 @@ class RowCheck:
         from dpmodels.sources.rows import Rows
         from dpmodels.sources.tasks import as_source
 
-        noise = replace(
-            plan.noise, sensitivities=tuple(self.shrink * s for s in plan.noise.sensitivities)
-        )
+        shrink = self.shrink
+
+        class Shrunk(SeededNoise):
+            """A release of too little noise, which no plan can ask for."""
+
+            def normals(self, size: int) -> Array:
+                return shrink * super().normals(size)
+
         rows = Rows(as_source(_table(cells, n)), n)
-        run = Run(plan.steps, SeededNoise(seed))
-        made = noised_rows(plan.design, plan.layout, noise, (), Ask(rows, run), keep_order=True)
+        run = Run(plan.steps, Shrunk(seed))
+        made = noised_rows(plan.design, plan.noise, (), Ask(rows, run), keep_order=True)
         return (made.values - made.lower[:, None]) / made.scale[:, None]
 
     def _centre(self, plan: TablePlan, cells: Mapping[str, Any]) -> Array:
@@ -122,7 +127,7 @@ class RowCheck:
         zero: Any = ZeroNoise()
         run = Run(plan.steps, zero)
         ask = Ask(rows, run)
-        made = noised_rows(plan.design, plan.layout, plan.noise, (), ask, keep_order=True)
+        made = noised_rows(plan.design, plan.noise, (), ask, keep_order=True)
         return (made.values[:, 0] - made.lower) / made.scale
 
     def _log_ratio(self, plan: TablePlan, z: Array, centres: list[Array]) -> Array:

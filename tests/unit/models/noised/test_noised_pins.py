@@ -8,12 +8,13 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.formula.build import build_design
-from dpmodels.models.noised.calibration import layout_of, plan_noise
+from dpmodels.models.noised.calibration import plan_noise
 from dpmodels.models.noised.fit import sandwich
 from dpmodels.models.noised.losses import Poisson
 from dpmodels.models.noised.model import Model
 from dpmodels.models.noised.objective import objective_of
 from dpmodels.models.noised.solve import fit_linear, fit_linear_one_draw, split_errors
+from dpmodels.own.noised import layout_of
 from dpmodels.privacy.mechanisms import mu_gdp
 
 # -- attributes of a + a:b -----------------------------------------------------------------------

@@ -11,7 +11,8 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import DPModelsWarning, NotPrivateWarning, UtilityWarning
-from dpmodels.models.noised.calibration import layout_of, plan_noise, relative_sds
+from dpmodels.models.noised.calibration import plan_noise, relative_sds
+from dpmodels.own.noised import layout_of
 
 
 def design(formula, schema):
