@@ -29,8 +29,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.audit.queries import Asked, holds, noise_ratio, recorded, sensitivity_ratio
-from dpmodels.audit.replay import rows_for
+from dpmodels.audit.queries import (
+    Asked,
+    holds,
+    noise_ratio,
+    recorded,
+    rows_for,
+    sensitivity_ratio,
+)
 from dpmodels.errors import DPModelsError, RequestError, did_you_mean
 from dpmodels.formula.schema import Schema
 from dpmodels.privacy.composition import Guarantee

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.audit.replay import rows_for
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.privacy.noise import SeededNoise
@@ -621,3 +620,24 @@ def recorded(plan: Plan[Any], data: Mapping[str, Any], seed: int = 0) -> Recorde
     with quiet(), np.errstate(all="ignore"):
         plan.backend.release(plan, door)
     return door
+
+
+def rows_for(plan: Plan[Any], data: Any, units: int | None = None, seed: int = 0) -> Any:
+    """Return columns as the rows (or people) that the private stage of a plan reads.
+
+    ``data``: columns; of people also ``dp.per_person`` of a table. ``units``: how many there are,
+    in place of what the plan says. Under add-remove the columns may have any length.
+    """
+    from dpmodels.sources.people import CappedRows, PeopleRows
+    from dpmodels.sources.rows import Rows
+    from dpmodels.sources.tables import DictSource
+
+    source: Any = DictSource(data) if isinstance(data, Mapping) else data
+    n = source.n or 0
+    person, public_n = plan.request.unit, plan.n is not None
+    if person is None:
+        return Rows(source, n, public_n=public_n)
+    if person.most:
+        people = PeopleRows(source, units or plan.people or 0, person)
+        return CappedRows(people, plan.design.kinds, SeededNoise(seed))
+    return PeopleRows(source, units or plan.n or n, person, public_n=public_n)

@@ -137,7 +137,7 @@ def recording():
 
 def stage_lines(plan, data):
     """Return the lines of one private stage: order, sizes and kinds; exact sums; sensitivities."""
-    from dpmodels.audit.replay import replay_stage
+    from tests.replaying import replay_stage
 
     drawn = replay_stage(plan, data, SEED)
     values = [list(d.value.values()) if isinstance(d.value, dict) else d.value for d in drawn.values()]

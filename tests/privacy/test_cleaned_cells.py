@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.audit.replay import replay_ratios, replay_stage
 from tests.privacy.test_rows_by_themselves import other_blocks, same_value
+from tests.replaying import replay_ratios, replay_stage
 
 N = 130
 CLEAN = dp.Schema(

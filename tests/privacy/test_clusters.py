@@ -13,9 +13,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.audit import kit as derived
-from dpmodels.audit import replay
 from dpmodels.audit.queries import recorded, sensitivity_ratio
-from dpmodels.audit.replay import replay_stage, rows_for
 from dpmodels.core import clusters
 from dpmodels.core.clusters import ClusterPasses, Radii, pulled, statistic, totals_statistic
 from dpmodels.errors import DPModelsWarning, RequestError
@@ -28,6 +26,8 @@ from dpmodels.scoring.cluster_plan import ClusterPlan, radii
 from dpmodels.scoring.clusters import of_means
 from dpmodels.scoring.rules import SMALL_SHARE
 from dpmodels.survey import Frame, Survey
+from tests import replaying as replay
+from tests.replaying import replay_stage, rows_for
 
 SCHEMA = dp.Schema(
     a=dp.Real(-1, 1), b=dp.Real(-2, 1), y=dp.Real(-3, 3), w=dp.Real(0, 3),

@@ -14,7 +14,6 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.audit.queries import recorded, sensitivity_ratio
-from dpmodels.audit.replay import replay_stage, rows_for
 from dpmodels.core import clusters as core_clusters
 from dpmodels.core.clusters import ClusterSums, parts_of, within
 from dpmodels.core.units import GRAIN
@@ -24,6 +23,7 @@ from dpmodels.proof.prove import cluster_move, sensitivity
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import ClusterGram, ClusterTotals
 from dpmodels.scoring import cluster_plan as cluster_rules
+from tests.replaying import replay_stage, rows_for
 
 N = 30
 SCHEMA = dp.Schema(

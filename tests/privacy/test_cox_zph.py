@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from dpmodels.audit import audit
-from dpmodels.audit.replay import replay_ratios
 from dpmodels.models.survival.hazard import Timeline
 from dpmodels.models.survival.zph import plan_zph, whitened
 from dpmodels.privacy.run import Run
 from dpmodels.sources.people import BlockOfPeople
 from tests.one_pass import expanded, sums_of
 from tests.privacy.cases.survival import CHECKS, check_of, stage_of
+from tests.replaying import replay_ratios
 
 N = 12
 WILD = [np.nan, np.inf, -np.inf, 1e300, -7.5, 3e-9, 5e-324]

@@ -10,7 +10,6 @@ from scipy.special import expit
 from scipy.stats import norm
 
 import dpmodels as dp
-from dpmodels.audit.replay import replay_stage
 from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.schema import Schema
 from dpmodels.models.objpert import COEF_STEP, INEXACT_STEP
@@ -31,6 +30,7 @@ from dpmodels.privacy.mechanisms import (
 from dpmodels.privacy.run import Run
 from dpmodels.ranges import plan_purchase, threshold
 from dpmodels.variables import Levels, Real
+from tests.replaying import replay_stage
 
 # -- bought ranges -------------------------------------------------------------------------------
 
@@ -287,7 +287,7 @@ def test_the_lower_bound_of_eptr_fails_with_the_charged_probability():
     plan = dp.plan("y ~ a + b", xy, n=400, eps=20.0, delta=1e-5, method="eptr", scoring=False)
     rng = np.random.default_rng(1)
     data = {k: rng.choice([-1.0, 1.0], 400) for k in "aby"}
-    from dpmodels.audit.replay import ReplayRun
+    from tests.replaying import ReplayRun
 
     run = ReplayRun(plan.steps, 3)
     done = backend_release(plan, data, run)

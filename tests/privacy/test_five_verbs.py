@@ -15,11 +15,11 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.audit.queries import holds, recorded
-from dpmodels.audit.replay import rows_for
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.statistics import RankOne
 from dpmodels.quiet import quiet
 from dpmodels.variables import Levels
+from tests.replaying import rows_for
 
 N = 3000
 NUMBERS = {"a": dp.Real(-1, 1), "b": dp.Real(-2, 1)}

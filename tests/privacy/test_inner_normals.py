@@ -11,7 +11,6 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.audit.replay import ReplayRun
 from dpmodels.models.objpert import COEF_STEP, INEXACT_STEP
 from dpmodels.own.minimum import WorkingRows
 from dpmodels.quiet import quiet
@@ -19,6 +18,7 @@ from dpmodels.sources.rows import Rows
 from dpmodels.sources.tables import DictSource
 from dpmodels.sums.ask import Ask
 from tests.privacy.test_replay import COUNTS, EVENT, Case, tables
+from tests.replaying import ReplayRun
 
 
 class SetNormals(ReplayRun):

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmodels.audit import replay
-from dpmodels.audit.replay import replay_ratios, replay_stage
+from tests import replaying as replay
 from tests.privacy.combinations import combinations
 from tests.privacy.test_rows_by_themselves import other_blocks, same_value
+from tests.replaying import replay_ratios, replay_stage
 
 DEFAULT, SLOW = 200, 3000
 #: Draws whose values are of single rows, in their order, or floats of all rows.

@@ -11,7 +11,6 @@ import pytest
 from scipy.special import ndtri
 
 import dpmodels as dp
-from dpmodels.audit.replay import ReplayRun
 from dpmodels.errors import (
     BudgetExceededError,
     NotPrivateWarning,
@@ -29,6 +28,7 @@ from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.ask import Ask
 from dpmodels.units import Person
+from tests.replaying import ReplayRun
 
 COLUMNS = ("a", "b", "c")
 pytestmark = pytest.mark.filterwarnings(f"ignore::{NotPrivateWarning.__module__}.NotPrivateWarning")

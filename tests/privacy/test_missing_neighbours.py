@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.audit.replay import replay_ratios
 from dpmodels.formula.schema import Schema
 from dpmodels.variables import Binary, Count, Levels, Real
+from tests.replaying import replay_ratios
 
 N = 4000
 #: Verb options, how the response is drawn, what else the table has.

@@ -8,7 +8,6 @@ import pytest
 
 import dpmodels as dp
 from dpmodels import ranges as buy
-from dpmodels.audit.replay import replay_ratios, replay_stage
 from dpmodels.core import units as unit_sets
 from dpmodels.core.units import GRAIN, UnitPass
 from dpmodels.errors import DPModelsWarning
@@ -28,6 +27,7 @@ from dpmodels.sums.products import squares
 from dpmodels.sums.rowmap import UnitScale, factors, into_balls
 from dpmodels.units import Person
 from tests import one_pass
+from tests.replaying import replay_ratios, replay_stage
 
 N = 12
 UNIT = Person("id", N, 3.0)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.audit.replay import replay_ratios, replay_stage
 from dpmodels.core import grids
 from dpmodels.errors import DPModelsWarning
 from dpmodels.models.table import quantiles as ranks
@@ -15,6 +14,7 @@ from dpmodels.proof.prove import rank_sensitivity
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Ranks
 from dpmodels.sums.rowmap import shares
+from tests.replaying import replay_ratios, replay_stage
 
 N = 40
 SCHEMA = {"x": (-1.0, 1.0), "g": dp.Ordered(["a", "b", "c"]), "h": dp.Levels(["u", "v"]),

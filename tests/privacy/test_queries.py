@@ -20,7 +20,6 @@ import pytest
 
 from dpmodels.audit import queries
 from dpmodels.audit.queries import holds, noise_ratio, recorded, sensitivity_ratio
-from dpmodels.audit.replay import rows_for
 from dpmodels.core.units import UnitPass
 from dpmodels.errors import PrivacyBugError
 from dpmodels.proof import prove
@@ -60,6 +59,7 @@ from tests.one_pass import sums_of
 from tests.privacy import test_people, test_people_tables
 from tests.privacy.cases.tables import GROUPS
 from tests.privacy.test_replay import CASES, NAMES, tables
+from tests.replaying import rows_for
 
 WILD = [5e-324, -5e-324, 1e-160, 3e-9, 1e154, -1e154, 1e308, -1e308, np.inf, -np.inf, np.nan, 1e17]
 

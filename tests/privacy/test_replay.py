@@ -18,8 +18,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpmodels.audit import replay
-from dpmodels.audit.replay import ReplayRun, replay_ratios
 from dpmodels.errors import DPModelsWarning
 from dpmodels.formula.schema import Schema
 from dpmodels.models.votes import pate_steps, vote_steps
@@ -29,6 +27,8 @@ from dpmodels.privacy.noise import paper_sigma
 from dpmodels.registry import methods
 from dpmodels.sums.ask import Ask, Kept
 from dpmodels.variables import Count, Levels, Ordered, Real
+from tests import replaying as replay
+from tests.replaying import ReplayRun, replay_ratios
 
 XY = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Real(-3, 3))
 EVENT = Schema(a=Real(-1, 1), b=Real(-2, 1), y=Levels(["no", "yes"]))

@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmodels.audit.replay import replay_stage
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.own.minimum import LogisticLoss, PoissonLoss, WorkingRows
 from dpmodels.scoring.mean_models import MeanModel
@@ -31,6 +30,7 @@ from dpmodels.sums.products import ball_integers, looked_up, mapped, squares
 from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale
 from tests.one_pass import ScorePass, sums_of
 from tests.privacy.test_replay import CASES, NAMES, tables
+from tests.replaying import replay_stage
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -620,10 +620,10 @@ def test_vast_weights_and_ranges_move_no_more_than_is_charged(name, size, unit):
     Cells go further, to 1e308 and all that is not finite. Deterministic.
     """
     import dpmodels as dp
-    from dpmodels.audit.replay import replay_ratios
     from dpmodels.errors import DPModelsWarning
     from dpmodels.formula.schema import Schema
     from dpmodels.variables import Count, Levels, Real
+    from tests.replaying import replay_ratios
 
     verb, options = VAST[name]
     y = {"poisson": Count(6), "logistic": Levels(["no", "yes"])}.get(name, Real(-size, size))

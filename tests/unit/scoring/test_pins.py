@@ -67,7 +67,7 @@ def test_the_start_is_told_its_noise(monkeypatch, relation):
     monkeypatch.setattr(engine.Start, "of", start)
     # passes before the last may read fewer rows than the start does
     monkeypatch.setattr(type(Pilot()), "early", lambda self, n: n // 2)
-    from dpmodels.audit.replay import replay_stage
+    from tests.replaying import replay_stage
 
     more = {"n_guess": 30} if relation == "add-remove" else {}
     plan = dp.plan(

@@ -499,7 +499,7 @@ def test_kept_rows_are_chosen_by_cells_and_key_not_by_place():
 
 def test_capped_people_move_m_rows_at_most():
     """Seed 1: the production stage; every draw within m times what one row may move."""
-    from dpmodels.audit.replay import replay_ratios
+    from tests.replaying import replay_ratios
 
     plan = dp.plan(
         "y ~ x", BOUNDS, n=10, eps=4, delta=1e-4, unit="pid", method="adassp", max_rows=3

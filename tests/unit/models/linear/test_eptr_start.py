@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.audit.replay import ReplayRun
 from dpmodels.models.linear.eptr import START_SHARES
 from dpmodels.models.linear.opening import above_noise, scale_room
 from dpmodels.privacy.mechanisms import mu_gdp, upper_quantile
 from dpmodels.proof.sets import ls_bound
 from tests.privacy.cases.verbs import backend_release
+from tests.replaying import ReplayRun
 from tests.unit.models.linear.test_starts import least_squares
 
 CALL = dict(eps=1.0, delta=1e-6, method="eptr")

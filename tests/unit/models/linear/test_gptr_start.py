@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.audit.replay import ReplayRun
 from dpmodels.models.linear.posterior import DRAW_SHARES
 from dpmodels.own.profile import largest_s
 from dpmodels.privacy.mechanisms import gaussian_replace, mu_gdp, upper_quantile
 from tests.privacy.cases.verbs import backend_release
+from tests.replaying import ReplayRun
 from tests.unit.models.linear.test_starts import least_squares
 
 pytestmark = pytest.mark.usefixtures("quiet")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import dpmodels as dp
-from dpmodels.audit.replay import ReplayRun, replay_stage
 from dpmodels.models.linear.eptr import covariances
 from dpmodels.models.linear.inference import errors, last_fit, report
 from dpmodels.models.linear.solve import (
@@ -26,6 +25,7 @@ from dpmodels.own.least_squares import OlsReleased, auto_noise, residual_bound
 from dpmodels.proof.sets import float_allowance, ls_bound
 from dpmodels.sums.rowmap import identity_scale
 from tests.privacy.cases.verbs import backend_release
+from tests.replaying import ReplayRun, replay_stage
 
 XY = dp.Schema(a=dp.Real(-1, 1), b=dp.Real(-1, 1), y=dp.Real(-4, 4))
 

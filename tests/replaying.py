@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.audit.queries import rows_for
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
@@ -242,27 +243,6 @@ class ReplayRun(Run):
             lambda: draw(name, probability, value, sd, base=base), float(probability),
         )  # fmt: skip
         return None if out is None else np.array(out)
-
-
-def rows_for(plan: Plan[Any], data: Any, units: int | None = None, seed: int = 0) -> Any:
-    """Return columns as the rows (or people) that the private stage of a plan reads.
-
-    ``data``: columns; of people also ``dp.per_person`` of a table. ``units``: how many there are,
-    in place of what the plan says. Under add-remove the columns may have any length.
-    """
-    from dpmodels.sources.people import CappedRows, PeopleRows
-    from dpmodels.sources.rows import Rows
-    from dpmodels.sources.tables import DictSource
-
-    source: Any = DictSource(data) if isinstance(data, Mapping) else data
-    n = source.n or 0
-    person, public_n = plan.request.unit, plan.n is not None
-    if person is None:
-        return Rows(source, n, public_n=public_n)
-    if person.most:
-        people = PeopleRows(source, units or plan.people or 0, person)
-        return CappedRows(people, plan.design.kinds, SeededNoise(seed))
-    return PeopleRows(source, units or plan.n or n, person, public_n=public_n)
 
 
 def replay_stage(
