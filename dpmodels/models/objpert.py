@@ -16,7 +16,7 @@ from dpmodels import messages
 from dpmodels.arrays import Array, brent
 from dpmodels.core import release as core
 from dpmodels.core.means import PowersOfRows
-from dpmodels.core.rows import Rows, complete
+from dpmodels.core.rows import Rows, complete, only_where
 from dpmodels.errors import RequestError
 from dpmodels.families import family_of
 from dpmodels.models.newton import (
@@ -378,8 +378,8 @@ def _rescale(
     d = int(keep.sum())
     index, factors, shifts = np.flatnonzero(keep).tolist(), scale[keep], shift[keep]
 
-    def row(z: Rows) -> tuple[Rows, Rows]:
-        return z[index] * factors + shifts, complete(z)
+    def row(z: Rows) -> Rows:
+        return only_where(z[index] * factors + shifts, complete(z), np.nan)
 
     answer = core.answered(core.Release(SCALE_STEP, PowersOfRows(d), row, design), ask)
     noisy, sd = answer.values, float(answer.sd[0])
