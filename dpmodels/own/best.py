@@ -65,13 +65,13 @@ class Choice:
     """Public facts of a choice before a candidate runs."""
 
     guarantee: Guarantee
-    mean: float  # Expected number of runs, if the charged step does not say it
+    mean: float  # Expected number of runs, unless it is a parameter of the charged step
     n: int | None = None
     advice: tuple[str, ...] = ()
 
 
 def share_of_a_run(charged: RDP | Approximate, mean: float) -> tuple[str, float, tuple[float, ...]]:
-    """Return (law of the number of runs, its mean, what one run may spend), by the charged step."""
+    """Return (law of the number of runs, its mean, budget of one run), by the charged step."""
     if isinstance(charged, Approximate):
         return "geometric", mean, pair_per_candidate(charged.eps, charged.delta, mean)
     runs = dict(charged.parameters)

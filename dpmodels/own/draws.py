@@ -59,7 +59,7 @@ class DrawDetail:
 
     kind: str  # {"posterior", "score"}
     B: float
-    failure: float = 0.0  # Of each of the two bounds, and of all draws together
+    failure: float = 0.0  # Failure of each of the two bounds, and of all draws together
     draws: int = 1
 
     @abstractmethod

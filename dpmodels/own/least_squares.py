@@ -53,7 +53,7 @@ class OlsDetail:
     project: bool
     whiten: bool = False
     ridge: bool = False
-    # Share name -> mu (auto form): which steps there are, and what is said of noise
+    # Share name -> mu (auto form), for the list of steps and the reported noise
     mu: dict[str, float] = field(default_factory=dict)
     # The forms "fixed" and "paper" alone: eps of the coin, c0
     eps_t: float = 0.0

@@ -73,8 +73,7 @@ class _Kills(SystemExit):
 @pytest.mark.parametrize("kind", [ValueError, SystemExit, asyncio.CancelledError, _Kills])
 def test_user_code_that_raises_is_a_value_not_an_error(kind):
     """A CancelledError of user code was an error on one neighbour only."""
-    from dpmodels.models.custom import _number
-    from dpmodels.own.proposed import safe_number, safe_vector
+    from dpmodels.own.proposed import _number, safe_number, safe_vector
 
     def fails(*_):
         raise kind(SECRET)
@@ -219,7 +218,7 @@ def test_no_other_block_of_the_package_touches_the_filters():
 
 
 def test_outputs_of_user_mechanisms_have_few_digits():
-    from dpmodels.models.custom import _rounded
+    from dpmodels.own.proposed import _rounded
 
     out = np.array([np.pi, -1e-30 / 3, 1e30 / 7, 0.0, np.nan, np.inf])
     got = _rounded(out)
