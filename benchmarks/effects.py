@@ -1,13 +1,15 @@
-"""Average treatment effects: errors against AIPW without noise, and coverage, on simulated designs.
+"""Average treatment effects: errors against AIPW without noise, and coverage.
 
-``python benchmarks/effects.py [runs]`` writes ``results/effects.md``: thirty designs on which the
-constants of ``models/treatment`` were tuned, and nine that were looked at once they were frozen,
-with seeds that were not used in tuning. ``python benchmarks/effects.py 40 rare`` prints those whose
+``python benchmarks/effects.py [runs]`` writes ``results/effects.md``: thirty simulated designs on
+which the constants of ``models/treatment`` were tuned, nine that were looked at once they were
+frozen, and real tables of either kind, with seeds that were not used in tuning. They need the
+data folder. ``python benchmarks/effects.py 40 rare`` prints those whose
 name has the word.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import time
@@ -16,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from common import RESULTS, one_core, write
+from common import RESULTS, data_folder, one_core, write
 from scipy.special import expit
 
 import dpmodels as dp
@@ -69,6 +71,48 @@ class Design:
     def covariates(self):
         """Names of the covariates."""
         return [f"x{j + 1}" for j in range(self.p)]
+
+
+@functools.cache
+def real_table(file, arm, response, names, family):
+    """Return treatment, response and covariates of a real table."""
+    data = pd.read_csv(data_folder() / f"{file}.csv.gz", low_memory=False)
+    frame = data[names.split()].assign(y=data.eval(response) * 1.0, t=data.eval(arm).astype(int))
+    if family == "poisson":
+        frame["y"] = frame.y.clip(0, 40)
+    return frame.dropna().reset_index(drop=True)
+
+
+@dataclass(frozen=True)
+class Real(Design):
+    """Rows drawn from a real table, whose AIPW with propensities cut at .001 is the truth."""
+
+    n: int = 10_000
+    file: str = ""
+    arm: str = ""  # Treated: an expression of columns
+    response: str = ""
+    names: str = ""  # Covariates
+
+    def whole(self):
+        """Return the whole table."""
+        return real_table(self.file, self.arm, self.response, self.names, self.family)
+
+    def table(self, n, seed):
+        """Return (rows, nothing, nothing)."""
+        frame = self.whole()
+        at = np.random.default_rng(seed).integers(0, len(frame), n)
+        return frame.iloc[at].reset_index(drop=True), None, None
+
+    @property
+    def covariates(self):
+        """Names of the covariates."""
+        return self.names.split()
+
+    @property
+    def bounds(self):
+        """Ranges of the table."""
+        frame = self.whole()
+        return {name: (frame[name].min(), frame[name].max()) for name in [*self.covariates, "y"]}
 
 
 ASSIGNED = {
@@ -157,6 +201,54 @@ ALSO_TUNED = (
     Design("six covariates, poor overlap", 25000, p=6, assigned="poor"),
 )  # fmt: skip
 
+#: Real tables on which constants were tuned: little overlap, or few treated.
+REAL_TUNED = (
+    Real("widowed", file="adult", arm="marital_status == 'Widowed'", response="hours_per_week",
+         names="age education_num"),
+    Real("separated", file="adult", arm="marital_status == 'Separated'", response="hours_per_week",
+         names="age education_num"),
+    Real("profession", file="adult", arm="occupation == 'Prof-specialty'",
+         response="hours_per_week", names="age education_num"),
+    Real("poverty", file="meps_drugexp", arm="poverty", response="ldrugexp",
+         names="age totchr linc"),
+    Real("out of work", file="rwm5yr", arm="outwork", response="docvis", family="poisson",
+         names="age educ female hhninc"),
+    Real("children", file="rwm5yr", arm="kids", response="hhninc", names="age educ married"),
+    Real("married", file="rwm5yr", arm="married", response="hhninc", names="age educ kids"),
+    Real("single", file="credit_default", arm="MARRIAGE == 2", response="LIMIT_BAL / 1e5",
+         names="AGE"),
+    Real("late", file="credit_default", arm="PAY_0 >= 2", response="LIMIT_BAL / 1e5",
+         names="AGE PAY_2 PAY_3"),
+    Real("coast", file="california_housing", arm="Longitude < -121", response="MedHouseVal",
+         names="MedInc HouseAge Latitude"),
+    Real("limited", file="rand_hie", arm="physlm > 0", response="mdvis", family="poisson",
+         names="lncoins disea lpi"),
+    Real("part time", file="cps1988_wage", arm="parttime == 'yes'", response="log(wage)",
+         names="education experience"),
+)  # fmt: skip
+#: Real tables looked at once the constants were frozen.
+REAL_ASIDE = (
+    Real("own child", file="adult", arm="relationship == 'Own-child'", response="hours_per_week",
+         names="age education_num"),
+    Real("manager", file="adult", arm="occupation == 'Exec-managerial'", response="hours_per_week",
+         names="age education_num"),
+    Real("divorced", file="adult", arm="marital_status == 'Divorced'", response="hours_per_week",
+         names="age education_num"),
+    Real("employer's insurance", file="meps_drugexp", arm="hi_empunion", response="ldrugexp",
+         names="age totchr linc"),
+    Real("listed condition", file="meps_drugexp", arm="priolist", response="ldrugexp",
+         names="age totchr linc"),
+    Real("employed", file="nmes1988_visits", arm="employed == 'yes'", response="visits",
+         family="poisson", names="age school chronic"),
+    Real("default", file="credit_default", arm="default", response="BILL_AMT1 / 1e5",
+         names="PAY_0 PAY_2 AGE"),
+    Real("university", file="credit_default", arm="EDUCATION == 2", response="default",
+         family="binomial", names="AGE LIMIT_BAL"),
+    Real("high school", file="rwm5yr", arm="educ >= 12", response="hhninc",
+         names="age female outwork"),
+    Real("rooms", file="california_housing", arm="AveRooms > 5.5", response="MedHouseVal",
+         names="MedInc HouseAge Latitude"),
+)  # fmt: skip
 #: Looked at once the constants were frozen.
 ASIDE = (
     Design("0/1, poor overlap", 20000, family="binomial", assigned="poor"),
@@ -173,12 +265,14 @@ ASIDE = (
 
 def exact(design, frame):
     """Return AIPW without noise, propensities clipped as in the private call, and its error."""
-    X = np.column_stack([np.ones(len(frame)), frame[design.covariates]])
+    x = frame[design.covariates]
+    X = np.column_stack([np.ones(len(frame)), (x - x.mean()) / x.std()])
     t, y = frame.t.to_numpy(), frame.y.to_numpy()
     w = frame.w.to_numpy() if "weights" in design.how else np.ones(len(t))
     if "unit" in design.how:
         w = 1.0 / frame.groupby("id").t.transform("size").to_numpy()
-    e = np.clip(expit(X @ newton(X, t, w, "binomial")), *design.how.get("clip", (0.1, 0.9)))
+    cut = (0.001, 0.999) if isinstance(design, Real) else design.how.get("clip", (0.1, 0.9))
+    e = np.clip(expit(X @ newton(X, t, w, "binomial")), *cut)
     family = design.family if design.family in ("binomial", "poisson") else "gaussian"
     inverse = {"binomial": expit, "poisson": np.exp, "gaussian": lambda eta: eta}[family]
     m1, m0 = (inverse(X @ newton(X[t == a], y[t == a], w[t == a], family)) for a in (1, 0))
@@ -207,6 +301,8 @@ def newton(X, y, w, family):
 
 def truth(design):
     """Return the effect in the population."""
+    if isinstance(design, Real):
+        return float(exact(design, design.whole()))
     frame, effect, e = design.table(TRUTH if "unit" not in design.how else TRUTH // 3, 1)
     w = frame.w.to_numpy() if "weights" in design.how else 1.0
     if "unit" in design.how:
@@ -219,10 +315,12 @@ def call(design, frame, seed):
     """Return the private fit."""
     schema = {"t": dp.Binary()}
     bounds = {name: (-1, 1) for name in design.covariates} | {"y": (-5, 6)}
+    if isinstance(design, Real):
+        bounds = design.bounds
     if design.family == "binomial":
         schema["y"] = dp.Binary()
     if design.family == "poisson":
-        schema["y"] = dp.Count(20)
+        schema["y"] = dp.Count(40 if isinstance(design, Real) else 20)
     how = dict(design.how)
     if "y" in schema:
         del bounds["y"]
@@ -272,7 +370,7 @@ def main():
     word = sys.argv[2] if len(sys.argv) > 2 else None
     if word is not None:
         print("\n".join(HEAD))
-        every = (*TUNED, *ALSO_TUNED, *ASIDE)
+        every = (*TUNED, *ALSO_TUNED, *ASIDE, *REAL_TUNED, *REAL_ASIDE)
         for k, design in enumerate(every):
             if word in design.name or (word == "tuned" and design in TUNED):
                 begun, own = time.perf_counter(), 50_000 + 1_000 * k
@@ -285,12 +383,15 @@ def main():
         f"`python benchmarks/effects.py {runs}`, seeded, delta = 1e-6, {runs} runs a line: standard "
         f"error of a coverage about {math.sqrt(0.05 * 0.95 / runs):.3f}. RMSE about the effect in the "
         "population; without noise: AIPW by maximum likelihood at the same bounds of the "
-        "propensity. Width: median half width over 1.96 RMSE without noise.",
+        "propensity. Of real tables both are AIPW with propensities cut at .001, the population the "
+        "whole table. Width: median half width over 1.96 RMSE without noise.",
     ]
     for title, designs, seed in (
         ("Designs on which constants were tuned, other seeds", TUNED, 4_900_000),
         ("Designs of a second tuning, other seeds", ALSO_TUNED, 4_700_000),
         ("Designs looked at once they were frozen", ASIDE, 4_500_000),
+        ("Real tables on which constants were tuned, other seeds", REAL_TUNED, 4_300_000),
+        ("Real tables looked at once they were frozen", REAL_ASIDE, 4_100_000),
     ):
         lines += ["", f"## {title}", "", *HEAD]
         for k, design in enumerate(designs):

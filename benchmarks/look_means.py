@@ -4,7 +4,7 @@ Made data of several shapes and columns of real tables; eps = 1, delta = 1e-6. "
 call without the two histograms. Widths are over those before at the tight range (the ends of
 10 000 values). The rules were set with the shapes of "tuned" in view; "aside" was run once.
 
-    python benchmarks/look_means.py [--verb mean,table] [--part tuned,aside,real]
+    python benchmarks/look_means.py [--verb mean,table,test,groups] [--part tuned,aside,real]
         [--rows 3000,10000,50000] [--reps 100] [--out benchmarks/results/look_means.md]
 
 The folder of data sets is named by DPMODELS_DATA.
@@ -24,7 +24,7 @@ from common import data_folder, write
 
 import dpmodels as dp
 from dpmodels.models import mean
-from dpmodels.models.table import table
+from dpmodels.models.table import table, testing
 
 #: Whole populations are this large: their means are the truth.
 POPULATION = 1_000_000
@@ -99,8 +99,25 @@ def of_table(y, k, ends, seed):
     return means[["conf_low", "conf_high"]].to_numpy()
 
 
-VERBS = {"mean": of_mean, "table": of_table}
-MODULES = {"mean": mean, "table": table}
+def of_test(y, k, ends, seed):
+    """Return the interval of a tested mean."""
+    fit = dp.dp_test(
+        "y ~ 1", pd.DataFrame({"y": y}), bounds={"y": ends}, mu0=sum(ends) / 2.0, eps=1, delta=1e-6,
+        seed=seed,
+    )  # fmt: skip
+    return fit.conf_int().to_numpy()
+
+
+def of_groups(y, k, ends, seed):
+    """Return the intervals of the means of five groups that are compared."""
+    schema = {"y": dp.Real(*ends), "g": dp.Levels(GROUPS)}
+    data = pd.DataFrame({"y": y, "g": np.array(GROUPS)[k]})
+    return dp.dp_test("y ~ g", data, schema=schema, eps=1, delta=1e-6, seed=seed).conf_int().to_numpy()
+
+
+VERBS = {"mean": of_mean, "table": of_table, "test": of_test, "groups": of_groups}
+NAMES = {"groups": "dp_test, five groups"}
+MODULES = {"mean": mean, "table": table, "test": testing, "groups": testing}
 
 
 def figures(verb, population, n, reps):
@@ -116,7 +133,7 @@ def figures(verb, population, n, reps):
         ends = wider(low, high, by)
         inside = np.clip(population, *ends)
         truth = np.array([inside.mean()])
-        if verb == "table":
+        if verb in ("table", "groups"):
             truth = np.array([inside[group == g].mean() for g in range(5)])
         hit, half = np.zeros(2), np.zeros(2)
         for rep in range(reps):
@@ -159,7 +176,7 @@ def main():
                 for n in map(int, args.rows.split(",")):
                     for by, c0, c1, w0, w1 in figures(verb, population, n, args.reps):
                         lines.append(
-                            f"| dp_{verb} | {part}: {name} | {n} | {by:g} | {c0:.3f}, {c1:.3f} | "
+                            f"| {NAMES.get(verb, 'dp_' + verb)} | {part}: {name} | {n} | {by:g} | {c0:.3f}, {c1:.3f} | "
                             f"{w0:.2f}, {w1:.2f} |"
                         )
                         print(lines[-1], flush=True)

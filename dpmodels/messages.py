@@ -568,8 +568,8 @@ RELEASED_WEIGHTS = _A("panel.weights",
     "Errors in the components make standard errors larger, not coefficients wrong.")  # fmt: skip
 CLIPPED_PROPENSITY = _A("effect.overlap",
     "{share:.0f} % of the propensities are outside {low:g} to {high:g} and were clipped",
-    "Their weights are then too small. The effect is right if the outcome model is; otherwise "
-    "clip=(0.02, 0.98) clips fewer, at wider intervals.")  # fmt: skip
+    "Their weights are then too small. The interval allows for an outcome model that is off there "
+    "by 1.5 residual sds, and no more.")  # fmt: skip
 EFFECT_OF_PEOPLE = _A("effect.people",
     "The effect is an average over people ({column}), each counted once",
     "A person adds the mean over their complete rows.")  # fmt: skip

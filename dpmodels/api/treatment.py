@@ -137,7 +137,7 @@ def dp_ate(
     family : {"gaussian", "binomial", "poisson"}, optional
         Of the outcome models; default: by the declared outcome.
     clip : (float, float), optional
-        Bounds of the propensity; default: 0.1 and 0.9, less where an arm is rare.
+        Bounds of the propensity; default: those of the shortest interval.
     folds : str, optional
         Cross-fitting: such a column that divides the rows into halves by chance. Each half is
         evaluated at the models of the other one, which are fitted to half of the rows. With

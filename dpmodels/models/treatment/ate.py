@@ -27,7 +27,7 @@ from dpmodels.models.treatment.forecast import (
     clip_of_slopes,
     crossed_noise,
     denominator,
-    error_of_logits,
+    errors_of_means,
     lengths_of_slopes,
     tamed,
 )
@@ -81,9 +81,6 @@ if TYPE_CHECKING:
 OVERLAP_CELLS = 24
 #: Ends of these cells without bounds: their edges hold .1 and .9.
 WIDEST = 1.0 / 82.0, 81.0 / 82.0
-#: Root mean square by which an arm may differ from a model that both share, in residual sds; the
-#: part of units beyond the bounds of the propensity is added.
-UNLIKE = 0.3
 #: Units of the rarer arm, times mu of the outcome model over k^1.5 for k covariates, for a model
 #: of its own.
 ENOUGH = 15.0
@@ -178,26 +175,25 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
     low, high = joint.response.interval
     answers: dict[str, Noisy] = {}
     first, propensity = _assignment(detail, joint, ask)
-    overlap = _overlap(first, detail, read, ask, answers)
+    overlap = _overlap(first, detail, read, n, ask, answers)
     at, outcome, shared = _influence(first, overlap, detail, joint, n, ask)
     balance, centred = _balance(at, joint, read, overlap.largest, ask, answers)
     columns = Columns.of(balance, centred)
-    treated, control = (tamed(model, columns) for model in at.outcomes)
+    treated, control = at.outcomes if shared else (tamed(model, columns) for model in at.outcomes)
     at = replace(at, propensity=tamed(at.propensity, columns), outcomes=(treated, control))
     centres = centres_of(at, balance, centred, (low, high))
     rows = EffectRows(at, centres, max((high - low) / 2.0, 1e-300), overlap.part)
-    tails, clips, residual = _clips(detail, rows, columns, overlap, n, read, ask, answers)
+    away = errors_of_means(at, columns, outcome, (low, high))
+    tails, clips, residual = _clips(
+        detail, rows, columns, overlap, n, read, ask, answers, (low, high), away
+    )
     over = Counts(read, functools.partial(sums, job=EffectSums(rows, clips)), of_people=True)
     sizes = {EFFECT_STEP: 1, BOTH_ARMS: 1, SLOPES: rows.width}
     for k, (name, size) in enumerate(sizes.items()):
         query = Query(Sum(Ball(size)), over, _nth(k), unit=clips[k] * rows.unit)
         answers[name] = ask(name, query)
     count, count_sd = denominator(at, centred, answers[BALANCE], n)
-    bias, crossed = 0.0, crossed_noise(at, columns, overlap)
-    if shared:
-        away = residual * rows.unit
-        bias = (UNLIKE + overlap.share_clipped) * away * overlap.missed(at.estimand)
-        crossed += (UNLIKE * away) ** 2 * error_of_logits(at, columns) / len(at.propensity.coef)
+    residual *= rows.unit
     pair = [float(answers[k].values[0]) / count for k in (EFFECT_STEP, BOTH_ARMS)]
     treated_mean, control_mean = (np.array(centres) + np.linalg.solve(rows.turn, pair)).tolist()
     means = treated_mean, control_mean
@@ -205,7 +201,7 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
         rows, count, count_sd, clips, answers, tails, means, overlap,
         balance.centre[:-1], balance.half[:-1], centred,
         min(max(GROWS_OF_SQUARES * math.sqrt(n * detail.divided.mu), LEAST_RADIUS), MOST_RADIUS),
-        crossed, (propensity, outcome), bias,
+        crossed_noise(at, columns, overlap, residual * shared), (propensity, outcome), residual,
     )  # fmt: skip
     corrected = SquareRows(
         replace(rows, centres=means), turns_of(facts, n), facts.scales, facts.radius
@@ -257,7 +253,8 @@ def _influence(
 
 def _clips(
     detail: EffectPlan, rows: EffectRows, columns: Columns, overlap: Overlap, n: int,
-    read: Design, ask: Ask, answers: dict[str, Noisy],
+    read: Design, ask: Ask, answers: dict[str, Noisy], ends: tuple[float, float],
+    away: tuple[float, float],
 ) -> tuple[tuple[Tail, Tail], tuple[float, float, float], float]:  # fmt: skip
     """Release histograms of lengths; return tails, clips of the three sums, and a residual's sd.
 
@@ -270,7 +267,7 @@ def _clips(
     for k, name in enumerate(LENGTHS):
         answers[name] = ask(name, Query(Sum(OneHot(OCTAVES)), over, _nth(k)))
         histogram = Lengths(answers[name].values, float(answers[name].sd[0]))
-        tails.append(Tail.of(histogram, overlap, rows, k))
+        tails.append(Tail.of(histogram, overlap, rows, k, ends, away))
     difference, total = tails
     spread = float(np.sum(overlap.likely * overlap.weights**2)) / overlap.total
     residual = math.sqrt(difference.mean_square / max(spread, 1e-300))
@@ -286,7 +283,7 @@ def _nth(k: int) -> Callable[[Any], Added]:
 
 
 def _overlap(
-    first: Assignment, detail: EffectPlan, read: Design, ask: Ask, answers: dict[str, Noisy]
+    first: Assignment, detail: EffectPlan, read: Design, n: int, ask: Ask, answers: dict[str, Noisy]
 ) -> Overlap:
     """Release the masses of the cells of the propensity in both arms.
 
@@ -301,7 +298,8 @@ def _overlap(
     over = Counts(read, functools.partial(overlap_sums, job=cells), of_people=True)
     masses = Sum(Simplex(2 * cells.cells, complete=False))
     answers[OVERLAP] = ask(OVERLAP, Query(masses, over, _nth(0)))
-    return Overlap.of(first.estimand, edges, answers[OVERLAP], detail.clip)
+    mu = detail.mu(EFFECT_STEP)
+    return Overlap.of(first.estimand, edges, answers[OVERLAP], detail.clip, mu, n)
 
 
 def _balance(
@@ -367,7 +365,7 @@ register_method(
             ),
             Option(
                 "clip",
-                "bounds of the propensity, two numbers; None: .1 and .9, less for a rare arm",
+                "bounds of the propensity, two numbers; None: those of the shortest interval",
                 None, object,
             ),
             BOUNDS_SHARE,

@@ -11,7 +11,7 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.models.treatment.facts import Fitted, Influence
-from dpmodels.models.treatment.forecast import Overlap, Tail
+from dpmodels.models.treatment.forecast import BEYOND, Overlap, Tail
 from dpmodels.models.treatment.plan import (
     BALANCE,
     BOTH_ARMS,
@@ -56,7 +56,7 @@ class EffectRelease:
     radius: float  # Radius of squares, in scales
     crossed: float  # Least variance of the effect by the noise of both fits
     fits: tuple[Estimate, Estimate]
-    unlike: float  # Bound on the bias of the rarer arm's mean by a model that both arms share
+    residual: float  # Sd of residuals of the outcome
 
     @property
     def at(self) -> Influence:
@@ -121,7 +121,6 @@ def estimate(plan: Plan[EffectPlan], release: Release) -> Estimate:
     facts: EffectRelease = release.detail
     difference = facts.means[0] - facts.means[1]
     part = facts.rows.part
-    rarer = np.array([1.0, part <= 0.5, part > 0.5])
     L = np.array([[1.0, 0.0], [1.0 - part, 1.0], [-part, 1.0]])  # of (difference, mean)
     square = np.array(facts.answers[PRODUCTS].values) * facts.rows.unit**2
     scales = np.array(facts.scales)
@@ -132,6 +131,7 @@ def estimate(plan: Plan[EffectPlan], release: Release) -> Estimate:
     privacy = _privacy(facts, by_fits)
     moved = np.array([tail.moved(c) for tail, c in zip(facts.tails, facts.clips[:2], strict=True)])
     moved *= facts.rows.unit / facts.count
+    cut = BEYOND * facts.residual * facts.overlap.missed(facts.at.estimand)
     noise = facts.answers[BALANCE].sd
     k = len(facts.half) + 1
     arrays = {
@@ -147,7 +147,7 @@ def estimate(plan: Plan[EffectPlan], release: Release) -> Estimate:
         np.array([difference, *facts.means]),
         vcov_sampling=L @ sampling @ L.T,
         vcov_privacy=L @ privacy @ L.T,
-        bias=np.abs(L) @ (moved + _bias_of_fits(facts, by_fits)) + facts.unlike * rarer,
+        bias=np.abs(L) @ (moved + _bias_of_fits(facts, by_fits)) + [cut.sum(), *cut],
         stats=stats,
         arrays=arrays,
         notes=_notes(plan, stats, facts.at.clip),

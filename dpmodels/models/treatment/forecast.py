@@ -6,6 +6,7 @@ Sees no row.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from dpmodels.scoring.models import roots
 from dpmodels.scoring.rules import SCORE_QUANTILE
 
 if TYPE_CHECKING:
+    from dpmodels.records import Estimate
     from dpmodels.sums.ask import Noisy
 
 
@@ -35,14 +37,23 @@ MOST_UNEVEN = 3.0
 CLEAR_CELL = 3.0
 #: Least variance of a covariate, in half ranges squared, in the forecast of derivatives.
 LEAST_SQUARE = 0.01
-#: Without bounds of the propensity, the least is this; or this part of the share of the arm.
-OUTER, OUTER_SHARE = 0.1, 0.2
+#: Without bounds of the propensity, the least is at most this.
+OUTER = 0.1
+#: Root mean square by which an arm may differ from its model where propensities are cut, in
+#: residual sds.
+BEYOND = 1.5
+#: The same of a model that both arms share, by chance alike in all directions.
+UNLIKE = 0.3
 #: Least part of an arm in the mean of both.
 LEAST_OF_ARM = 0.01
 #: Part of the lengths, from the shortest on, by which a rare arm is hidden from a histogram.
 BULK = 0.75
 #: Units of an arm that a histogram of lengths shows, in noise sds of a bin.
 SEEN_UNITS = 24.0
+#: Ends of a range nearer or farther than these, in residual sds, count as there.
+LEAST_ROOM, MOST_ROOM = 0.3, 12.0
+#: Residuals are normal if both ends are farther than this.
+NEAR = 3.0
 #: A denominator is at least this many of its noise sds.
 CLEAR_COUNT = 2.0
 
@@ -79,23 +90,36 @@ class Overlap:
 
     @classmethod
     def of(
-        cls, estimand: str, edges: Array, answer: Noisy, clip: tuple[float, float] | None
-    ) -> Overlap:
-        """Read the masses of a release; without ``clip``, choose bounds by the rarer arm."""
+        cls, estimand: str, edges: Array, answer: Noisy, clip: tuple[float, float] | None,
+        mu: float, n: int,
+    ) -> Overlap:  # fmt: skip
+        """Read the masses of a release; without ``clip``, choose bounds of least half width."""
         middles = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2.0, edges[-1:]])
         masses, sd = answer.values.reshape(2, -1), float(answer.sd[0])
-        if clip is None:
-            both = masses.sum(axis=0)
-            seen = np.where(both > CLEAR_CELL * sd, both, 0.0)
-            share = float(seen @ middles) / max(float(seen.sum()), 1.0)
-            ends = min(OUTER, OUTER_SHARE * share), min(OUTER, OUTER_SHARE * (1.0 - share))
-            low, high = (edges.searchsorted(end * (1.0 - 1e-9)) for end in ends)
-            clip = float(edges[low]), 1.0 - float(edges[high])
-        bounded = np.clip(middles, *clip)
-        weights = np.stack([1.0 / bounded, 1.0 / (1.0 - bounded)])
-        if estimand == "ATT":
-            weights = np.stack([np.ones_like(bounded), bounded / (1.0 - bounded)])
-        return cls(edges, middles, masses, weights, sd, clip)
+
+        def at(low: float, high: float) -> Overlap:
+            bounded = np.clip(middles, low, high)
+            weights = np.stack([1.0 / bounded, 1.0 / (1.0 - bounded)])
+            if estimand == "ATT":
+                weights = np.stack([np.ones_like(bounded), bounded / (1.0 - bounded)])
+            return cls(edges, middles, masses, weights, sd, (low, high))
+
+        if clip is not None:
+            return at(*clip)
+        least = edges[edges < OUTER * (1.0 + 1e-9)][::-1].tolist()
+        # the first of equals: cells that may be noise count as beyond the bounds
+        pairs = itertools.product(least, [1.0 - e for e in least])
+        return min((at(*pair) for pair in pairs), key=lambda o: o.width(estimand, mu, n))
+
+    def width(self, estimand: str, mu: float, n: int) -> float:
+        """Return the expected half width of the effect, in residual sds."""
+        units = self.clear.sum(axis=0)
+        units = units @ self.middles if estimand == "ATT" else units.sum()
+        squares = max(float(np.sum(self.clear * self.weights**2)), 1.0)
+        noise = 2.0 * first_clip(1, mu, n, squares / n) / mu
+        se = math.sqrt(squares + noise**2) / max(float(units), 1.0)
+        bias = BEYOND * float(self.missed(estimand).sum())
+        return float(se * critical_value(np.array(bias / se), 0.95))
 
     @property
     def clipped(self) -> npt.NDArray[np.bool_]:
@@ -119,21 +143,20 @@ class Overlap:
         """Part of the units beyond the bounds of the propensity."""
         return float(self.clear[:, self.clipped].sum()) / self.total
 
-    def missed(self, estimand: str) -> float:
-        """Return the norm of the part of the weights of the rarer arm beyond the bounds.
+    def missed(self, estimand: str) -> Array:
+        """Return the norm of the part of the weights of each arm beyond the bounds, (2,).
 
         The norm of the mean of ``1 - weight``, and of that times the standardised logit.
         """
         e = self.middles.copy()
         e[0], e[-1] = e[0] / 2.0, (1.0 + e[-1]) / 2.0
-        arm = int(estimand == "ATT" or self.part > 0.5)
         both, logits = self.clear.sum(axis=0), np.log(e / (1.0 - e))
         units = both * (e if estimand == "ATT" else 1.0)
-        lost = units - both * np.stack([e, 1.0 - e])[arm] * self.weights[arm]
+        lost = units - both * np.stack([e, 1.0 - e]) * self.weights
         total = max(float(units.sum()), 1.0)
         away = logits - float(units @ logits) / total
         sd = math.sqrt(max(float(units @ away**2) / total, 1e-12))
-        return math.hypot(float(lost.sum()), float(lost @ away) / sd) / total
+        return np.asarray(np.hypot(lost.sum(axis=1), lost @ away / sd) / total)
 
     @functools.cached_property
     def likely(self) -> Array:
@@ -178,23 +201,28 @@ _NORMAL = np.linspace(-7.0, 7.0, 281)
 _NORMAL_PARTS = np.exp(-0.5 * _NORMAL**2) / np.exp(-0.5 * _NORMAL**2).sum()
 
 
-def residuals_of(link: str, mean: float) -> tuple[Array, Array]:
-    """Return residuals of an outcome of this mean, and their probabilities.
+def residuals_of_event(mean: float) -> tuple[Array, Array]:
+    """Return the two residuals of an event of this mean, and their probabilities."""
+    p = min(max(mean, 1e-6), 1.0 - 1e-6)
+    return np.array([-p, 1.0 - p]), np.array([1.0 - p, p])
 
-    Two values for an event, those of a Poisson variable for a count, and normal ones of variance
-    one for a number.
+
+def residuals_within(low: float, high: float, step: float) -> tuple[Array, Array]:
+    """Return residuals of variance one of a number with ends ``low`` sds below, ``high`` above.
+
+    Of a gamma variable that begins at the nearer end, or normal if that is far. Counts have steps
+    of so many sds: a gamma variable with the skewness of a negative binomial one.
     """
-    if link == "logit":
-        p = min(max(mean, 1e-6), 1.0 - 1e-6)
-        return np.array([-p, 1.0 - p]), np.array([1.0 - p, p])
-    if link == "log":
-        from scipy.special import gammaln
+    from scipy.special import gammainc
 
-        mean = max(mean, 1e-3)
-        counts = np.arange(mean + 8.0 * math.sqrt(mean) + 12.0)
-        logs = counts * math.log(mean) - mean - gammaln(counts + 1.0)
-        return np.asarray(counts - mean), np.asarray(np.exp(logs))
-    return _NORMAL, _NORMAL_PARTS
+    near, far = max(min(low, high), LEAST_ROOM), max(low, high)
+    if near > NEAR:
+        return _NORMAL, _NORMAL_PARTS
+    begins = near / max(1.0 - near * step / 2.0, 0.5)
+    cut = np.linspace(-begins, max(min(far, MOST_ROOM), begins), 401)
+    parts = np.diff(gammainc(begins**2, begins**2 + begins * cut))
+    middles = (cut[1:] + cut[:-1]) / 2.0
+    return np.asarray(middles if low <= high else -middles), np.asarray(parts / parts.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,24 +231,32 @@ class Expected:
 
     lengths: Array  # In ascending order
     numbers: Array
+    signs: Array  # (arms, lengths): sign of the residual in its arm, 0 in the other
 
     @classmethod
     def of(cls, parts: list[tuple[Array, Array, tuple[Array, Array]]]) -> Expected:
         """Return the lengths of cells: (numbers, factors, (residuals, their probabilities))."""
-        lengths = np.concatenate([np.outer(w, np.abs(r)).ravel() for _, w, (r, _) in parts])
-        numbers = np.concatenate([np.outer(m, p).ravel() for m, _, (_, p) in parts])
-        order = np.argsort(lengths, kind="stable")
-        return cls(lengths[order], numbers[order])
+        from scipy.linalg import block_diag
 
-    def scaled(self, histogram: Lengths, *parts: float) -> Expected:
-        """Return lengths whose mean square, of these parts of all, is at least a histogram's."""
+        signed = [np.outer(w, r).ravel() for _, w, (r, _) in parts]
+        numbers = np.concatenate([np.outer(m, p).ravel() for m, _, (_, p) in parts])
+        lengths = np.abs(np.concatenate(signed))
+        order, signs = np.argsort(lengths, kind="stable"), block_diag(*map(np.sign, signed))
+        return cls(lengths[order], numbers[order], signs[:, order])
+
+    def scale(self, histogram: Lengths, *parts: float) -> float:
+        """Return the factor by which the mean square, of these parts of all, is a histogram's."""
         total, largest = np.cumsum(self.numbers), 0.0
         for part in parts:
             below = np.clip(part * total[-1] - total + self.numbers, 0.0, self.numbers)
             likely = float(below @ self.lengths**2) / max(float(below.sum()), 1e-300)
             seen, _ = mean_square(without_rounding(histogram.counts), histogram.sd, part)
             largest = max(largest, seen / max(likely, 1e-300))
-        return Expected(self.lengths * math.sqrt(largest), self.numbers)
+        return math.sqrt(largest)
+
+    def times(self, factor: float) -> Expected:
+        """Return the lengths times a factor."""
+        return replace(self, lengths=self.lengths * factor)
 
     @property
     def mean_square(self) -> float:
@@ -230,6 +266,11 @@ class Expected:
     def beyond(self, clip: float) -> float:
         """Return the sum of ``(|s| - C)+``."""
         return float(self.numbers @ np.maximum(self.lengths - clip, 0.0))
+
+    def net(self, clip: float) -> float:
+        """Return the change of the sum by clipping at C, that of each arm in its own direction."""
+        excess = self.numbers * np.maximum(self.lengths - clip, 0.0)
+        return float(np.abs(self.signs @ excess).sum())
 
     def squares_beyond(self, radius: float) -> float:
         """Return the sum of ``(s^2 - R^2)+``."""
@@ -241,29 +282,49 @@ class Tail:
     """Lengths of units: a released histogram, and what the weights of the overlap let expect.
 
     Few units of large weight are hidden by the noise of the histogram; the cells of the propensity
-    tell how many there are. Their residuals are taken to be normal, and those of the family of the
-    outcome at its mean, and the larger number counts: an event has a mean that varies with weights.
+    tell how many there are. Their residuals are taken to be normal, and those of an event, or of a
+    number that ends where its range does, and the larger number counts.
     """
 
     lengths: Lengths
-    models: tuple[Expected, ...]  # Lengths with normal residuals, then with those of the family
+    models: tuple[Expected, ...]  # Lengths by the distributions of residuals
+    event: bool  # Whether the outcome is one
 
     @classmethod
     def of(
-        cls, lengths: Lengths, overlap: Overlap, rows: EffectRows, which: int
-    ) -> Tail:
-        """Return the tail of units of the difference (0) or of the mean (1) of both arms."""
-        turn = rows.turn[which]
-        models, weights = [], overlap.weights * np.abs(turn)[:, None]
-        for link in dict.fromkeys(("identity", rows.at.link.name)):
-            residuals = [residuals_of(link, mean) for mean in rows.centres]
-            cells = list(zip(overlap.likely, weights, residuals, strict=True))
-            # noise hides the units of a rare arm, which are long in the difference
-            hidden = float(overlap.clear.sum(axis=1).min()) < SEEN_UNITS * lengths.sd
-            bulk = which == 0 and hidden and link == rows.at.link.name
-            parts = (SCORE_QUANTILE, BULK) if bulk else (SCORE_QUANTILE,)
-            models.append(Expected.of(cells).scaled(lengths, *parts))
-        return cls(lengths, tuple(models))
+        cls, lengths: Lengths, overlap: Overlap, rows: EffectRows, which: int,
+        ends: tuple[float, float], away: tuple[float, float],
+    ) -> Tail:  # fmt: skip
+        """Return the tail of units of the difference (0) or of the mean (1) of both arms.
+
+        ``ends``: of the response. ``away``: by how much the outcome model of each arm may be off.
+        """
+        link = rows.at.link.name
+        weights = overlap.weights * np.abs(rows.turn[which])[:, None]
+        # noise hides the units of a rare arm, which are long in the difference
+        hidden = float(overlap.clear.sum(axis=1).min()) < SEEN_UNITS * lengths.sd
+        bulk = (SCORE_QUANTILE, BULK) if which == 0 and hidden else (SCORE_QUANTILE,)
+
+        def model(residuals: list[tuple[Array, Array]], *parts: float) -> tuple[Expected, float]:
+            found = Expected.of(list(zip(overlap.likely, weights, residuals, strict=True)))
+            scale = found.scale(lengths, *parts)
+            return found.times(scale), scale
+
+        normal = (_NORMAL, _NORMAL_PARTS)
+        if link == "logit":
+            first, _ = model([normal] * 2, SCORE_QUANTILE)
+            second, _ = model([residuals_of_event(mean) for mean in rows.centres], *bulk)
+            return cls(lengths, (first, second), event=True)
+        first, scale = model([normal] * 2, *bulk)
+        sd = second_sd = max(scale * rows.unit, 1e-300)
+        for _ in range(2):  # the second time at the sd that the first one gives
+            rooms = [((m - ends[0]) / second_sd, (ends[1] - m) / second_sd) for m in rows.centres]
+            step = 1.0 / second_sd if link == "log" else 0.0
+            second, scale = model([residuals_within(*room, step) for room in rooms], *bulk)
+            second_sd = max(scale * rows.unit, 1e-300)
+        shifted = [(sd * _NORMAL + error, _NORMAL_PARTS) for error in away]
+        cells = list(zip(overlap.likely, weights / rows.unit, shifted, strict=True))
+        return cls(lengths, (first, second, Expected.of(cells)), event=False)
 
     @property
     def mean_square(self) -> float:
@@ -273,11 +334,12 @@ class Tail:
     def moved(self, clip: float) -> float:
         """Return a bound on the change of the sum by clipping at C.
 
-        Long residuals of an event or a count have one sign; of a number they have both.
+        Long residuals of an event have one sign, as those beside the end of a range.
         """
-        part = one_way(1) if len(self.models) == 1 else 1.0
+        part = 1.0 if self.event else one_way(1)
         expected = part * max(model.beyond(clip) for model in self.models)
-        return max(one_way(1) * self.lengths.overflow(clip), expected)
+        net = max(model.net(clip) for model in self.models)
+        return max(one_way(1) * self.lengths.overflow(clip), expected, net)
 
     def missing(self, radius: float) -> float:
         """Return the sum of squares beyond a radius."""
@@ -370,8 +432,10 @@ def clip_of_slopes(expected: Expected, mu: float, n: int, k: int) -> float:
     return float(grid[int(np.argmin(noise + moved**2))])
 
 
-def crossed_noise(at: Influence, columns: Columns, overlap: Overlap) -> float:
+def crossed_noise(at: Influence, columns: Columns, overlap: Overlap, sd: float) -> float:
     """Return the variance by noise of the effect where both models hold.
+
+    ``sd``: of a residual where both arms share an outcome model, else 0.
 
     The derivatives are then 0 at the true coefficients, and the product of the errors of both fits
     is left: ``tr(V_e M V_m M')`` of each arm (``theory.md``, 4). M has the mean of ``1 - e``, or
@@ -386,13 +450,24 @@ def crossed_noise(at: Influence, columns: Columns, overlap: Overlap) -> float:
             M = columns.products(e, model) * part
             error = e.root.T @ M @ model.root @ model.into * _slope(at, model, columns)
             errors = errors + error
-    return float(np.sum(errors * errors))
+    logits = float(np.trace(e.root.T @ columns.products(e, e) @ e.root)) / len(e.coef)
+    return float(np.sum(errors * errors)) + (UNLIKE * sd) ** 2 * logits
 
 
-def error_of_logits(at: Influence, columns: Columns) -> float:
-    """Return the mean variance by noise of the logits of the propensity."""
-    root = at.propensity.root
-    return float(np.trace(root.T @ columns.products(at.propensity, at.propensity) @ root))
+def errors_of_means(
+    at: Influence, columns: Columns, fit: Estimate, ends: tuple[float, float]
+) -> tuple[float, float]:
+    """Return by how much the predictions of both arms at the mean row may be off."""
+    out = []
+    for model in at.outcomes:
+        L = (model.at_mean(columns.mean) @ model.back)[None, :]
+        bound = fit.bias_of(L)
+        assert fit.vcov_privacy is not None
+        error = math.sqrt(max(float((L @ fit.vcov_privacy @ L.T)[0, 0]), 0.0))
+        error = math.hypot(error, 0.0 if bound is None else float(bound[0]))
+        error *= _slope(at, model, columns)
+        out.append(min(error, ends[1] - ends[0]) if math.isfinite(error) else ends[1] - ends[0])
+    return out[0], out[1]
 
 
 def denominator(at: Influence, blocks: Array, noise: Noisy, n: int) -> tuple[float, float]:

@@ -75,28 +75,48 @@ def test_intervals_cover_where_an_arm_is_small(base, varies):
     assert inside >= 88
 
 
-def masses(share, n=10_000, estimand="ATE", clip=None):
+def masses(share, n=10_000, estimand="ATE", clip=None, spread=0.5, mu=0.15):
     edges = expit(np.linspace(-math.log(81), math.log(81), 25))
-    e = expit(np.log(share / (1 - share)) + 0.5 * np.random.default_rng(3).normal(size=n))
+    e = expit(np.log(share / (1 - share)) + spread * np.random.default_rng(3).normal(size=n))
     t = np.random.default_rng(4).random(n) < e
     cell = np.searchsorted(edges, e, side="right")
     found = np.stack([np.bincount(cell[t == a], minlength=26) for a in (True, False)])
-    return Overlap.of(estimand, edges, Noisy(found.ravel().astype(float), np.full(52, 40.0)), clip)
+    answer = Noisy(found.ravel().astype(float), np.full(52, 40.0))
+    return Overlap.of(estimand, edges, answer, clip, mu, n)
 
 
-def test_bounds_follow_the_share_of_a_small_arm():
-    assert masses(0.5).clip == pytest.approx((0.1, 0.9))
-    low, high = masses(0.07).clip
-    assert 0.012 <= low <= 0.02 and high == pytest.approx(0.9)
-    assert masses(0.93).clip == pytest.approx((1 - high, 1 - low))
-    assert masses(0.001).clip[0] == pytest.approx(1 / 82)
-    assert masses(0.07, clip=(0.1, 0.9)).clip == (0.1, 0.9)
+def test_bounds_have_the_least_expected_half_width():
+    """Cells beyond .1 and .9 are cut where cutting them costs less than their noise."""
+    assert masses(0.5).clip == pytest.approx((0.1, 0.9))  # none are there
+    assert masses(0.5, n=40).clip == pytest.approx((0.1, 0.9))  # noise hides all
     few = masses(0.07)
+    low, high = few.clip
+    assert 1 / 82 - 1e-9 <= low <= 0.03 and high == pytest.approx(0.9)
+    low, high = masses(0.93).clip
+    assert low == pytest.approx(0.1) and 0.97 <= high <= 81 / 82 + 1e-9
+    assert masses(0.07, clip=(0.1, 0.9)).clip == (0.1, 0.9)
+    # much noise or few rows: more are cut
+    wide = masses(0.5, n=40_000, spread=1.8)
+    assert wide.clip[0] < 0.03 < 0.04 < masses(0.5, n=2_000, spread=1.8, mu=0.02).clip[0]
+    chosen, given = (masses(0.5, spread=1.8, clip=c) for c in (None, (0.1, 0.9)))
+    assert chosen.width("ATE", 0.15, 10_000) < 0.7 * given.width("ATE", 0.15, 10_000)
     assert few.weights.max() == pytest.approx(1 / few.clip[0])
     assert few.clear.sum(axis=1)[0] == pytest.approx(700, rel=0.2)
     assert few.part < 0.15 < 0.45 < masses(0.5).part < 0.55
-    assert few.missed("ATE") < 0.05 < masses(0.07, clip=(0.1, 0.9)).missed("ATE")
-    assert masses(0.07, estimand="ATT", clip=(0.01, 0.9)).missed("ATT") < 0.01
+
+
+def test_what_cutting_can_move_is_bounded_for_each_arm():
+    """The arm's mean is off by (mean of 1 - weight) h for any h linear in the logit."""
+    assert masses(0.07).missed("ATE").max() < 0.05
+    assert masses(0.07, estimand="ATT", clip=(0.01, 0.9)).missed("ATT").max() < 0.01
+    L = np.random.default_rng(5).normal(size=400_000) * 1.8
+    e = expit(L)
+    lost = np.stack([1 - e / e.clip(0.1, 0.9), 1 - (1 - e) / (1 - e.clip(0.1, 0.9))])
+    found = masses(0.5, n=400_000, spread=1.8, clip=(0.1, 0.9)).missed("ATE")
+    for angle in np.linspace(0, math.pi, 9):
+        h = math.cos(angle) + math.sin(angle) * (L - L.mean()) / L.std()
+        assert (np.abs((lost * h).mean(axis=1)) < 1.1 * found).all()
+    np.testing.assert_allclose(found, np.hypot(*(lost @ np.stack([L**0, L / 1.8]).T / len(L)).T), rtol=0.1)
 
 
 def test_derivatives_of_an_arm_are_in_the_noise_of_the_fit():

@@ -19,7 +19,8 @@ from dpmodels.models.treatment.forecast import (
     Overlap,
     Tail,
     clip_of_slopes,
-    residuals_of,
+    residuals_of_event,
+    residuals_within,
 )
 from dpmodels.models.treatment.plan import SLOPES
 from dpmodels.models.treatment.rows import EffectRows
@@ -53,7 +54,7 @@ def masses(e, t):
 def overlap(e, t, sd=0.0, seed=1, estimand="ATE"):
     noise = sd * np.random.default_rng(seed).normal(size=(2, 20))
     answer = Noisy((masses(e, t) + noise).ravel(), np.full(40, max(sd, 1e-9)))
-    return Overlap.of(estimand, EDGES, answer, (0.1, 0.9))
+    return Overlap.of(estimand, EDGES, answer, (0.1, 0.9), 0.1, len(e))
 
 
 def test_masses_are_divided_by_the_propensity_unless_clearly_otherwise():
@@ -69,26 +70,38 @@ def test_masses_are_divided_by_the_propensity_unless_clearly_otherwise():
     assert odd.likely[0, 1] == pytest.approx(odd.released[0, 1])
 
 
-@pytest.mark.parametrize("link", ["identity", "logit", "log"])
-def test_expected_excess_is_that_of_simulated_residuals(link):
+@pytest.mark.parametrize("kind", ["normal", "event", "count", "skewed", "skewed down"])
+def test_expected_excess_is_that_of_simulated_residuals(kind):
     """40 000 units, seed 0, no noise: within 20 %, twice the largest error of five seeds."""
     e, t, rng = units()
-    mean = {"identity": 0.0, "logit": 0.3, "log": 1.5}[link]
-    y = {
-        "identity": lambda: rng.normal(size=len(e)),
-        "logit": lambda: rng.random(len(e)) < mean,
-        "log": lambda: rng.poisson(mean, len(e)),
-    }[link]()
+    mean = {"normal": 0.0, "event": 0.3, "count": 1.5, "skewed": 1.5, "skewed down": -1.5}[kind]
+    y, sd = {
+        "normal": lambda: (rng.normal(size=len(e)), 1.0),
+        "event": lambda: (rng.random(len(e)) < mean, 1.0),
+        "count": lambda: (rng.poisson(mean, len(e)), math.sqrt(mean)),
+        "skewed": lambda: (rng.gamma(mean, size=len(e)), math.sqrt(mean)),
+        "skewed down": lambda: (-rng.gamma(-mean, size=len(e)), math.sqrt(-mean)),
+    }[kind]()
     clipped = e.clip(0.1, 0.9)
-    s = np.where(t == 1, 1 / clipped, 1 / (1 - clipped)) * np.abs(y - mean)
-    found = overlap(e, t)
-    cells = zip(found.likely, found.weights, [residuals_of(link, mean)] * 2, strict=True)
+    s = np.where(t == 1, 1 / clipped, 1 / (1 - clipped)) * (y - mean)
+    found, room = overlap(e, t), abs(mean) / sd
+    residuals = {
+        "normal": lambda: residuals_within(5.0, 6.0, 0.0),
+        "event": lambda: residuals_of_event(mean),
+        "count": lambda: residuals_within(room, 20.0, 1.0 / sd),
+        "skewed": lambda: residuals_within(room, 20.0, 0.0),
+        "skewed down": lambda: residuals_within(20.0, room, 0.0),
+    }[kind]()
+    cells = zip(found.likely, found.weights * sd, [residuals] * 2, strict=True)
     expected = Expected.of(list(cells))
     for clip in (2.0, 3.0):
-        assert expected.beyond(clip) == pytest.approx(np.maximum(s - clip, 0).sum(), rel=0.2)
+        beyond = np.copysign(np.maximum(np.abs(s) - clip, 0), s)
+        assert expected.beyond(clip) == pytest.approx(np.abs(beyond).sum(), rel=0.2)
         assert expected.squares_beyond(clip) == pytest.approx(
             np.maximum(s**2 - clip**2, 0).sum(), rel=0.25
         )
+        net = sum(abs(beyond[t == a].sum()) for a in (0, 1))
+        assert expected.net(clip) == pytest.approx(net, rel=0.2, abs=0.1 * expected.beyond(clip))
     assert expected.mean_square == pytest.approx(np.mean(s**2), rel=0.05)
 
 
@@ -97,18 +110,25 @@ def test_the_scale_is_that_of_all_units_though_the_histogram_hides_the_longest()
     clipped = e.clip(0.1, 0.9)
     s = np.where(t == 1, 1 / clipped, 1 / (1 - clipped)) * rng.normal(size=len(e)) * 0.3
     histogram = Lengths(octaves(s**2) + 40.0 * rng.normal(size=len(octaves(s**2))), 40.0)
-    tail = Tail.of(histogram, overlap(e, t, 40.0), rows(), 0)
+    far, none = (-9.0, 9.0), (0.0, 0.0)
+    tail = Tail.of(histogram, overlap(e, t, 40.0), rows(), 0, far, none)
     assert histogram.square < 0.93 * np.mean(s**2)
     assert tail.mean_square == pytest.approx(np.mean(s**2), rel=0.09)
-    assert len(tail.models) == 1
-    counts = Tail.of(histogram, overlap(e, t), rows("log", 1.0), 0)
-    assert len(counts.models) == 2
-    assert counts.moved(2.0) > tail.moved(2.0)
+    assert tail.moved(2.0) == pytest.approx(
+        max(0.45 * tail.models[0].beyond(2.0), 0.45 * histogram.overflow(2.0)), rel=0.05
+    )
+    # beside the end of the range, or where an outcome model is off, long residuals have one sign
+    beside = Tail.of(histogram, overlap(e, t, 40.0), rows(), 0, (-0.4, 9.0), none)
+    wrong = Tail.of(histogram, overlap(e, t, 40.0), rows(), 0, far, (0.3, 0.0))
+    assert beside.moved(2.0) > 1.5 * tail.moved(2.0)
+    assert wrong.moved(2.0) > 1.5 * tail.moved(2.0)
+    event = Tail.of(histogram, overlap(e, t), rows("logit", 0.3), 0, (0.0, 1.0), none)
+    assert event.event and event.moved(2.0) > tail.moved(2.0)
 
 
 def test_the_clip_of_derivatives_follows_what_is_long():
-    even = Expected(np.ones(3), np.full(3, 10_000.0))
-    few_long = Expected(np.array([1.0, 12.0]), np.array([29_000.0, 1_000.0]))
+    even = Expected(np.ones(3), np.full(3, 10_000.0), np.zeros((1, 3)))
+    few_long = Expected(np.array([1.0, 12.0]), np.array([29_000.0, 1_000.0]), np.zeros((1, 2)))
     mu = 0.08
     assert clip_of_slopes(few_long, mu, 30_000, 16) > 3.0 * clip_of_slopes(even, mu, 30_000, 16)
     # with more noise less of the excess is worth it
