@@ -354,7 +354,7 @@ def test_sums_of_rows_that_were_held_out_keep_the_law_too():
     for name, one in GROUPS.items():
         laid = []
         for row in itertools.product(cells, cells):
-            sums = sums_of(one.into, one.formula, [np.array(row)[:, None]])
+            sums = np.ravel(sums_of(one.into, one.formula, [np.array(row)[:, None]]))
             statistic = one.into.statistic
             k = queries.in_steps(statistic, sums, one.into.size)
             assert holds(statistic, k), (name, row)
@@ -680,7 +680,7 @@ def test_a_ball_that_is_too_large_is_seen(monkeypatch):
 RULES = {
     "inside": ("if not math.isfinite(float(box.sum())):", "if False:"),
     "_into_ball": ("if square.max() <= MOST:", "if True:"),
-    "end_in_ball": ("length[~(square <= MOST)] = np.inf", "pass"),
+    "end_in_ball": ("gone = beyond[~(long <= MOST)]", "gone = beyond[:0]"),
     "usable": ("return complete, None", "return None, None"),
     "end_along": ("if not (least >= SHORTEST and smallest > 0.0 and length.max(initial=0.0) <= MOST):", "if False:"),
     "end_of_numbers": ("if not math.isfinite(float(out.sum())):", "if False:"),

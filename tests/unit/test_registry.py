@@ -15,7 +15,7 @@ from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.proof.sets import OneHot
 from dpmodels.proof.statistics import Sum
 from dpmodels.records import Estimate, Release
-from dpmodels.sums.ask import Counts, Query, first_array
+from dpmodels.sums.ask import Added, Counts, Query
 
 
 def entries():
@@ -69,7 +69,7 @@ def toy():
         return Plan(request, design, n, (step,), guarantee, detail=request["scale"])
 
     def release(plan, ask):
-        query = Query(Sum(OneHot(1)), Counts(plan.design, complete_rows), first_array)
+        query = Query(Sum(OneHot(1)), Counts(plan.design, complete_rows), lambda s: Added(s[0]))
         return Release({"count": ask("count", query).values[0]}, plan.guarantee, plan.design)
 
     def estimate(plan, release):
@@ -103,7 +103,7 @@ def test_a_third_party_can_register_a_method(toy, table, bounds):
 
 def test_a_release_that_was_not_planned_is_refused(toy, table, bounds, monkeypatch):
     def twice(plan, ask):
-        query = Query(Sum(OneHot(1)), Counts(plan.design, complete_rows), first_array)
+        query = Query(Sum(OneHot(1)), Counts(plan.design, complete_rows), lambda s: Added(s[0]))
         ask("count", query)
         ask("count", query)
 

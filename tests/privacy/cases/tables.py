@@ -220,7 +220,7 @@ def sums_before(one: Sums) -> Any:
     """Return the function rows (n, 2) -> what goes out before noise."""
 
     def statistic(rows: Array) -> Array:
-        return np.array([float(v) for v in sums_of(one.into, one.formula, [rows.T.copy()])])
+        return np.array([float(v) for v in np.ravel(sums_of(one.into, one.formula, [rows.T.copy()]))])
 
     return statistic
 
