@@ -319,22 +319,23 @@ class Approximate:
         return self.delta + (1 - self.delta) * Pure(self.eps).delta_at(eps)
 
 
-_TILT = "dpmodels.own.tilted"
+_OWN = "dpmodels.own"
+_TILT = _OWN + ".tilted"
 #: Named curves: name -> function(eps_or_alpha, **parameters), or "module:function". Curves of the
 #: package's own modules are listed here, so that a saved guarantee can be read before its module is
 #: imported.
 _CURVES: dict[str, Callable[..., float] | str] = {
-    "best of geometric runs": "dpmodels.own.best:geometric_rdp",
-    "best of poisson runs": "dpmodels.own.best:poisson_rdp",
-    "hessian-shaped sample": "dpmodels.own.curvature:tested_rdp",
-    "jl": "dpmodels.own.compared:jl_curve",
+    "best of geometric runs": _OWN + ".best:geometric_rdp",
+    "best of poisson runs": _OWN + ".best:poisson_rdp",
+    "hessian-shaped sample": _OWN + ".curvature:tested_rdp",
+    "jl": _OWN + ".compared:jl_curve",
     "objective perturbation, add-remove": _TILT + ":add_remove_curve",
     "objective perturbation, replace": _TILT + ":replace_curve",
     "objective perturbation, two-sided, add-remove": _TILT + ":two_sided_add_remove",
     "objective perturbation, two-sided, replace": _TILT + ":two_sided_replace",
-    "posterior sampling, add-remove": "dpmodels.own.profile:add_remove_curve",
-    "posterior sampling, replace": "dpmodels.own.profile:replace_curve",
-    "sl": "dpmodels.own.radial:sl_hull_curve",
+    "posterior sampling, add-remove": _OWN + ".profile:add_remove_curve",
+    "posterior sampling, replace": _OWN + ".profile:replace_curve",
+    "sl": _OWN + ".radial:sl_hull_curve",
 }
 
 

@@ -716,10 +716,13 @@ class OwnProof:
         return messages.PROOF(name=self.name, file=file, section=section)
 
 
+#: Folder of the releases with separate proofs.
+_HERE = "own"
+
 _ALL = (
     OwnProof(
         "ePTR, least squares",
-        ("own.least_squares:release", "own.least_squares:begin_eptr"),
+        (_HERE + ".least_squares:release", _HERE + ".least_squares:begin_eptr"),
         ("gaussian_real", "coin_gaussian"),
         "the projected solution moves by at most B(rho)/lambda while the released or tested lower "
         "bound of the least eigenvalue holds",
@@ -727,7 +730,7 @@ _ALL = (
     ),
     OwnProof(
         "posterior draws",
-        ("own.draws:release", "own.draws:begin_draw"),
+        (_HERE + ".draws:release", _HERE + ".draws:begin_draw"),
         ("inner_normals", "inner_draw"),
         "a normal draw about the ridge solution, precision by released bounds of the least "
         "eigenvalue and of the residuals; one-sided composition",
@@ -737,14 +740,14 @@ _ALL = (
     ),
     OwnProof(
         "output perturbation",
-        ("own.compared:noisy_ridge",),
+        (_HERE + ".compared:noisy_ridge",),
         ("gaussian_real",),
         "a strongly convex minimiser moves by at most 2 L R_x / lam, one row replaced",
         ("proof/theory.md", "1.4"), "dp_ols.outpert", "distance", ("dp_ols.outpert",),
     ),
     OwnProof(
         "gaussian sketch",
-        ("own.compared:sketch",),
+        (_HERE + ".compared:sketch",),
         ("sketch_normals",),
         "rows of G [A; w I] are normal with covariance A'A + w^2 I: a Renyi curve in B^2/w^2",
         ("models/linear/theory.md", "5"), "dp_ols.jl",
@@ -762,7 +765,7 @@ _ALL = (
     ),
     OwnProof(
         "logistic posterior",
-        ("own.curvature:release_tested",),
+        (_HERE + ".curvature:release_tested",),
         ("gaussian_real", "inner_normals"),
         "curvature at the optimum moves by a bounded factor (self-concordance), and the optimum by "
         "the score over the released curvature; one-sided composition",
@@ -772,14 +775,14 @@ _ALL = (
     ),
     OwnProof(
         "ePTR, class means",
-        ("own.class_means:tested_means",),
+        (_HERE + ".class_means:tested_means",),
         ("coin_gaussian",),
         "class means are stable while the smallest class is large; coin and normal noise",
         ("models/bayes.md", "7"), "dp_bayes.eptr", "coin", ("dp_bayes.eptr",),
     ),
     OwnProof(
         "smooth sensitivity, class means",
-        ("own.class_means:smooth_means",),
+        (_HERE + ".class_means:smooth_means",),
         ("scaled_laplace",),
         "Laplace noise at the beta-smooth sensitivity of a class mean",
         ("models/bayes.md", "9"), "dp_bayes.dpnbss",
@@ -787,7 +790,7 @@ _ALL = (
     ),
     OwnProof(
         "projector",
-        ("own.projector:tested_projector",),
+        (_HERE + ".projector:tested_projector",),
         ("gaussian_real",),
         "the projector on k components moves by at most sqrt 2 over the released gap (Davis-Kahan)",
         ("models/components.md", "5.3"), "dp_pca.gptr", "distance", ("dp_pca.gptr",),
@@ -795,21 +798,21 @@ _ALL = (
     ),
     OwnProof(
         "ePTR, kernel regression",
-        ("own.kernel_curve:tested_curve",),
+        (_HERE + ".kernel_curve:tested_curve",),
         ("coin_gaussian",),
         "a kernel mean is stable where its released or tested mass is large; coin and normal noise",
         ("models/kernel.md", "8"), "dp_npreg.eptr", "coin", ("dp_npreg.eptr",),
     ),
     OwnProof(
         "classic propose-test-release, mean",
-        ("own.proposed:release_ptr",),
+        (_HERE + ".proposed:release_ptr",),
         ("coin_gaussian",),
         "the clipped mean about the shortest interval is stable at a distance from bad tables",
         ("models/mean.md", "6"), "dp_mean.ptr", "coin", ("dp_mean.ptr",),
     ),
     OwnProof(
         "ePTR for a user-supplied estimator",
-        ("own.proposed:release_eptr",),
+        (_HERE + ".proposed:release_eptr",),
         ("coin_gaussian", "gaussian_real"),
         "true if the user's two conditions are: safety moves by 1, and bounds the estimate's move",
         ("models/mean.md", "6"), "dp_eptr.coin", "distance, coin",
@@ -817,7 +820,7 @@ _ALL = (
     ),
     OwnProof(
         "generalized propose-test-release for a user-supplied mechanism",
-        ("own.proposed:release_gptr",),
+        (_HERE + ".proposed:release_gptr",),
         ("laplace_real", "inner_source"),
         "true if the user's bound of the privacy loss is: one-sided composition",
         ("privacy/one_sided.md", "1"), "dp_gptr.propose",
@@ -826,7 +829,7 @@ _ALL = (
     ),
     OwnProof(
         "selection",
-        ("own.best:_best",),
+        (_HERE + ".best:_best",),
         ("inner_source",),
         "the best of a random number of private candidates",
         ("models/custom.md", "7"), "dp_select", "inner: the candidates draw",
@@ -834,7 +837,7 @@ _ALL = (
     ),
     OwnProof(
         "stable winner",
-        ("own.voting:majority",),
+        (_HERE + ".voting:majority",),
         (),
         "where the margin is above 2, which the released bound misses with probability delta at "
         "most, every neighbour has the same winner",
@@ -842,7 +845,7 @@ _ALL = (
     ),
     OwnProof(
         "PATE with a data-dependent bound",
-        ("own.voting:answer_queries",),
+        (_HERE + ".voting:answer_queries",),
         ("inner_source",),
         "noisy argmax; the Renyi bound at the votes is released with smooth noise",
         ("models/votes.md", "5.2"), "dp_pate", "inner: the scale of the noise is private",
@@ -850,7 +853,7 @@ _ALL = (
     ),
     OwnProof(
         "noised rows",
-        ("own.noised:noised_rows",),
+        (_HERE + ".noised:noised_rows",),
         ("noisy_table",),
         "every row of the release is one row of the table plus separate noise",
         ("models/noised/theory.md", "2"), "dp_release", "distance",
