@@ -107,6 +107,7 @@ class OnGrid(AtPoints):
             label = np.bincount(i, weights=w * k, minlength=self.size)  # <= 2^52
             _add_words(high, low, label.astype(np.int64))
 
+
 def complete_rows(x: Rows, y: Rows) -> tuple[Array, Array]:
     """Return x (d, k) and y (k,) in [-1, 1] of the rows without a missing number."""
     cells, labels = x.numbers, np.clip(y.numbers[0], -1.0, 1.0)

@@ -16,9 +16,9 @@ from dpmodels.arrays import Array
 from dpmodels.core import release as core
 from dpmodels.core.means import PowersOfRows
 from dpmodels.errors import RequestError
-from dpmodels.own.projector import GAP, PROJECTOR, tested_projector
+from dpmodels.own.projector import GAP, PROJECTOR, gap_failure, tested_projector
 from dpmodels.planning import Plan
-from dpmodels.privacy.mechanisms import Gaussian, Step, failure_part, mu_gdp
+from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import WORKING_RADIUS, Backend, Method, Option, register_method
 from dpmodels.sums.ask import Ask, Moments
@@ -52,12 +52,12 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         raise RequestError("dp_pca cannot use weights=")
     # centres and scales are proved for the relation itself; the other two go through add/remove
     total = mu_gdp(request.eps, 0.8 * request.delta)
-    core_mu = math.sqrt(_PCA_SHARES[GAP] + _PCA_SHARES[PROJECTOR]) * total
-    half = 2.0 if request.relation == "replace" else 1.0
-    failure_part(core_mu / half, 0.2 * request.delta, request.relation)  # refused before the charge
+    mu = {name: math.sqrt(share) * total for name, share in _PCA_SHARES.items()}
+    cost = 0.2 * request.delta
+    gap_failure(mu[GAP], mu[PROJECTOR], cost, request.relation)  # refused before the charge
     steps = tuple(
-        Step(name, Gaussian(math.sqrt(share) * total), share=share,
-             failure=0.2 * request.delta if name == GAP else 0.0, reply_test=name == GAP)
+        Step(name, Gaussian(mu[name]), share=share,
+             failure=cost if name == GAP else 0.0, reply_test=name == GAP)
         for name, share in _PCA_SHARES.items()
     )  # fmt: skip
     radius = float(request["radius"] or math.sqrt(p))  # Norm bound of a working row

@@ -122,7 +122,7 @@ def release(plan: Plan[Any], ask: Ask, design: Design) -> Release:
     if isinstance(raw.mechanism(names[0]), Profile):
         done = _by_public_bounds(plan, raw)
     else:
-        done = _tested(ask, raw, over, detail, plan.n)
+        done = _tested(ask, raw, over, (S, b), detail, plan.n)
     draws = np.array([sample(S, b, done, raw.inner_normals(name, p)) for name in names])
     values = {"draws": _on_grid(draws, done)}
     if done.rbar == done.rbar:
@@ -142,7 +142,7 @@ def begin_draw(
     """
     raw = ask.raw(own_proof("posterior draws"))
     S, b = _ridge_moments(raw, over, read)
-    done = _tested(ask, raw, over, detail, ask.n, read)
+    done = _tested(ask, raw, over, (S, b), detail, ask.n, read)
 
     def draw_of(normals: Array) -> Array:
         return _on_grid(sample(S, b, done, normals), done)
@@ -158,18 +158,19 @@ def _ridge_moments(raw: Raw, over: Moments, read: Read = ALL) -> tuple[Array, Ar
 
 
 def _tested(
-    ask: Ask, raw: Raw, over: Moments, detail: DrawDetail, n: int | None, read: Read = ALL
-) -> LinearReleased:
+    ask: Ask, raw: Raw, over: Moments, moments: tuple[Array, Array], detail: DrawDetail,
+    n: int | None, read: Read = ALL,
+) -> LinearReleased:  # fmt: skip
     """Release the two bounds, and choose ridge and noise of the draws from them.
 
-    ``n`` is None under add-remove. Under replace-one the steps are stated at twice the strength of
-    their add/remove run.
+    ``moments``: X'X and X'y. ``n`` is None under add-remove. Under replace-one the steps are stated
+    at twice the strength of their add/remove run.
 
     Privacy
     -------
     The two steps of the bounds; each needs to hold at the data set at hand only.
     """
-    S, b = _ridge_moments(raw, over, read)
+    S, b = moments
     names = [draw_name(j, detail.draws) for j in range(detail.draws)]
     steps = (EIGEN_STEP, RESIDUAL_STEP, *names)
     mus = [raw.mechanism(name).mu / (1.0 if n is None else 2.0) for name in steps]

@@ -23,7 +23,7 @@ from dpmodels.proof.prove import Of
 from dpmodels.proof.sets import Ball, float_allowance, ls_bound
 from dpmodels.proof.statistics import Gram
 from dpmodels.records import Release
-from dpmodels.sums.ask import Added, Ask, Moments, Query, Read, clipped_residuals
+from dpmodels.sums.ask import ALL, Added, Ask, Moments, Query, Read, clipped_residuals
 from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
 
 if TYPE_CHECKING:
@@ -177,11 +177,7 @@ def release(plan: Plan[OlsDetail], ask: Ask, design: Design) -> Release:
     G = raw.total(over).real(rowmap.units)
     S, b = G[:p, :p], G[:p, p]
     radius = rowmap.radius
-    # Auto form: a lower bound that exceeds lam with the charged probability only.
-    lemma = Of("least eigenvalue", (radius * radius, p, n))
-    least = Query(lemma, over, lambda _: Added(np.array([smallest_eigenvalue(S)])))
-    failure = raw.failure(STEP_NAMES["bound"])
-    lower = float(ask(STEP_NAMES["bound"], least).at_least(failure)[0])
+    lower = _lower_bound(STEP_NAMES["bound"], S, over, ask)
     values["lower"] = np.array(lower)
     # The given bound on the working coefficients, before the free one: whitened they are W^{-1}
     # theta, so R_theta stretches by at most |W^{-1}|; and they are of size R_y at most where the
@@ -203,6 +199,14 @@ def release(plan: Plan[OlsDetail], ask: Ask, design: Design) -> Release:
     sigma = h / detail.mu["coef"]
     released = OlsReleased(unit, W, lower, rho, rtheta, sigma)
     return Release(values, plan.guarantee, design, detail=released)
+
+
+def _lower_bound(step: str, S: Array, over: Moments, ask: Ask, read: Read = ALL) -> float:
+    """Release a lower bound of lambda_min(S), wrong with the charged probability only."""
+    radius, failure = over.rowmap.radius, ask.charged(step)[1]
+    lemma = Of("least eigenvalue", (radius * radius, len(S), ask.n))
+    least = Query(lemma, over, lambda _: Added(np.array([smallest_eigenvalue(S)])))
+    return float(ask(step, least, read).at_least(failure)[0])
 
 
 def residual_bound(detail: OlsDetail, radius: float, theta: Array) -> float:
@@ -269,10 +273,7 @@ def begin_eptr(
     radius, ry, r = rowmap.radius, float(rowmap.box[-1]), rowmap.ball
     G = raw.total(over, read).real(rowmap.units)
     S, b = G[:r, :r], G[:r, r]
-    lemma = Of("least eigenvalue", (radius * radius, r, ask.n))
-    least = Query(lemma, over, lambda _: Added(np.array([smallest_eigenvalue(S)])))
-    failure = raw.failure(BOUND_STEP)
-    lower = float(ask(BOUND_STEP, least, read).at_least(failure)[0])
+    lower = _lower_bound(BOUND_STEP, S, over, ask, read)
     proposal = auto_noise(lower, True, radius, ry, ry, rows, float_allowance(r, ask.n))
     assert proposal is not None  # a ridge always gives one
     rho, rtheta, h = proposal

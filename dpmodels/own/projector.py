@@ -36,6 +36,13 @@ def projector(M: Array, k: int) -> Array:
     return np.asarray(V @ V.T)
 
 
+def gap_failure(mu_gap: float, mu_last: float, failure: float, relation: str) -> float:
+    """Return the part of a failure that the bound of the gap has, or refuse an extreme eps."""
+    factor = 2.0 if relation == "replace" else 1.0  # the proof is of a row added or removed
+    core = math.sqrt((mu_gap / factor) ** 2 + (mu_last / factor) ** 2)
+    return failure_part(core, failure, relation)
+
+
 def tested_projector(over: Moments, k: int, ask: Ask) -> tuple[float, Array | None, float]:
     """Return a lower bound of the eigengap, the noisy projector, and the sd of its noise.
 
@@ -45,11 +52,11 @@ def tested_projector(over: Moments, k: int, ask: Ask) -> tuple[float, Array | No
     if over.set != Ball(p):
         raise PrivacyBugError("the eigengap is that of rows in the unit ball")
     (first, failure, relation), (last, _, _) = ask.charged(GAP), ask.charged(PROJECTOR)
-    factor = 2.0 if relation == "replace" else 1.0  # the proof is of a row added or removed
-    core = math.sqrt((first.mu / factor) ** 2 + (last.mu / factor) ** 2)
+    factor = 2.0 if relation == "replace" else 1.0
     M = raw.total(over).real(np.full(p, 1.0 / STEPS))
     query = Query(Of("eigengap", ()), over, lambda _: Added(np.array([eigengap(M, k)])))
-    gap = float(ask(GAP, query).at_least(failure_part(core, failure, relation))[0])
+    miss = gap_failure(first.mu, last.mu, failure, relation)
+    gap = float(ask(GAP, query).at_least(miss)[0])
     if gap <= 1.0 + 1e-6:
         return gap, None, math.inf
     bound = projector_sensitivity(gap) * _ALLOW

@@ -157,7 +157,7 @@ def release_gptr(plan: Plan[None], ask: Ask) -> Release:
     sensitivity = float(request["sensitivity"])
     # an unbounded loss is released as a number far beyond any use
     loss = min(_number(request["privacy_loss"], Z), 1e9 * max(1.0, sensitivity))
-    s = sensitivity * (1.0 + 2.0**-20)
+    s = sensitivity * GRID_ALLOWANCE
     noisy = float(raw.laplace_real(LOSS_STEP, loss, s))
     scale = s / eps_t * ROUND_UP
     # P(Laplace < -t) = exp(-t/scale)/2; one grid step more for the lattice
@@ -197,7 +197,7 @@ def sensitivity(detail: PtrMeanDetail, n: int) -> float:
         raise PrivacyBugError("two best intervals may have no row in common")
     d = len(detail.width)
     c = float(detail.width.max())
-    return math.sqrt(d) * (4 * detail.slack + 6) * c / n * (1.0 + 2.0**-20)
+    return math.sqrt(d) * (4 * detail.slack + 6) * c / n * GRID_ALLOWANCE
 
 
 def best_interval(values: Array, c: float) -> tuple[int, float]:

@@ -298,7 +298,7 @@ def _take(
     )
 
 
-def lengths_of(
+def released_lengths(
     scores: UnitFormula, label: str, design: Design, read: Read = ALL
 ) -> Generator[Any, Any, Lengths]:
     """Release the histogram of the lengths of scores.
@@ -470,7 +470,7 @@ class UnitEngine(ScoringEngine):
         guess = plan.n if last else pilot.early(plan.n)
         scores = expansion.at(state)
         reads = ALL if last else early
-        lengths = yield from lengths_of(scores, fit.chain.step(k), design, reads)
+        lengths = yield from released_lengths(scores, fit.chain.step(k), design, reads)
         fit = fit.recounted(lengths.counts, lengths.sd, guess, plan.relation)
         n = guess * fit.counted
         of_score = shares_of_units(last=last, scale=scale).score
