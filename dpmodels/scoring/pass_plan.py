@@ -410,6 +410,15 @@ def information_of_units(x: float, p: int) -> float:
     return max(rules.MIN_NARROW_RADIUS, min(free, rules.NARROW_FACTOR_OF_UNITS * x / math.sqrt(p)))
 
 
+def largest_information(mu: float, N: float) -> float:
+    """Return the largest information of a person, over the mean: ``max(1, sqrt(mu N/1000))``.
+
+    Few people have so much noise that long records cost more than they tell. Of many people all
+    count in full, as weights change what a model that is not exact estimates.
+    """
+    return max(1.0, math.sqrt(mu * N / rules.WEIGHED_UP_TO))
+
+
 def forecast(mu: float, N: int, p: int, last: float) -> float:
     """Return the public forecast of the released noise of the information over its size.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -61,6 +61,13 @@ class Expansion:
         """
         raise NotImplementedError
 
+    def weighed(self, factor: float) -> Expansion:
+        """Return the model in which no unit has more than ``factor`` mean informations, if it can.
+
+        It is asked when the scales are released, so that a state has the mean information.
+        """
+        return self
+
     def constrained(self, theta: Array) -> Array:
         """Return theta where the model allows it: released numbers only."""
         return theta
@@ -100,12 +107,17 @@ def predictor(theta: Array, u: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class RegressionRows:
-    """Formula of a regression: scores ``w psi`` and information ``sqrt(omega) w``, ``w = W u``."""
+    """Formula of a regression: scores ``w psi`` and information ``sqrt(omega) w``, ``w = W u``.
+
+    Both have a weight, which a unit's predictors decide: ``min(1, most/t)``, t the trace of its
+    information. So what a long record adds is known before its response is seen.
+    """
 
     centre: Centre  # State at which the pass is evaluated
     # w and the residual less their means over the unit's rows (fixed effects).
     demean: bool = False
     equal: bool = False  # Units count equally: each of its T complete rows as 1/T
+    most: float = math.inf  # Largest trace of the information of a unit
 
     @functools.cached_property
     def _formula(self) -> Formula:
@@ -127,7 +139,15 @@ class RegressionRows:
         part: Any = None
         if self.equal:
             part = 1.0 / np.maximum(person.sum(present), 1.0)
-            weight, score = part if weight is None else part * weight, score * part
+            weight = part if weight is None else part * weight
+        if self.most < math.inf:
+            square = length(w) ** 2
+            trace = person.sum(square if weight is None else square * weight)
+            light = np.minimum(1.0, self.most / np.maximum(trace, self.most))
+            weight = light if weight is None else light * weight
+            part = light if part is None else light * part
+        if part is not None:
+            score = score * part
 
         def information() -> tuple[Rows, ...]:
             return (w if weight is None else w * np.sqrt(np.maximum(weight, 0.0)),)
@@ -147,6 +167,7 @@ class Regression(Expansion):
     values: Any = None  # Released distribution of the response (`unit_starts.Spread`)
     demean: bool = False  # With an effect of each unit: its own means are taken off
     equal: bool = False  # Units count alike, not rows
+    factor: float = math.inf  # Largest information of a unit, over the mean
 
     @property
     def averages(self) -> bool:  # type: ignore[override]
@@ -165,7 +186,12 @@ class Regression(Expansion):
             c.unit, c.W0, state.theta, state.W, state.phi, self.score.evaluate(state),
             self.score.of_residual, self.offset, self.weights, c.mean_weight,
         )  # fmt: skip
-        return RegressionRows(centre, self.demean, self.equal)
+        most = self.factor * float(np.trace(state.W @ state.M @ state.W.T))
+        return RegressionRows(centre, self.demean, self.equal, most)
+
+    def weighed(self, factor: float) -> Regression:
+        """Return the model in which no unit has more than ``factor`` mean informations."""
+        return replace(self, factor=factor)
 
     def updated(self, state: State, H: Array, ratio: float | None) -> State:
         """Return the state with the scale that a pass estimated."""

@@ -39,6 +39,7 @@ from dpmodels.scoring.pass_plan import (
     Pilot,
     forecast,
     information_of_units,
+    largest_information,
     needed,
     noise_ratio,
     pilot_share,
@@ -454,8 +455,11 @@ class UnitEngine(ScoringEngine):
             guess, read=pilot.read(), relation=plan.relation,
         )  # fmt: skip
         state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
+        expansion = initialised.expansion
+        if plan.people:
+            expansion = expansion.weighed(largest_information(plan.mu, plan.n))
         return Fitting(
-            chain, initialised.expansion, state, initialised.values, look=state.W,
+            chain, expansion, state, initialised.values, look=state.W,
             counted=plan.usable * count / guess,
         )  # fmt: skip
 
