@@ -1259,6 +1259,7 @@ _OF_SURVIVAL = tuple(
         ("dpmodels/models/survival/curve.py", "all_d * (all_Y - all_d) / (all_Y - 1.0)", "all_d * 1.0", (_SURV + "test_curve.py",)),
         ("dpmodels/scoring/unit_scales.py", "high = np.where(low, 0.0, histogram)", "high = histogram", ("tests/unit/scoring/test_expansion.py",)),
         ("dpmodels/models/survival/cox.py", "parts = -1.0 / np.log1p(-share) - (1.0 - share) / share", "parts = 1.0 + 0.0 * share", (_SURV + "test_offset.py",)),
+        ("dpmodels/scoring/unit_passes.py", "trace = person.sum(square if", "trace = person.sum(square * psi ** 2 if", ("tests/unit/scoring/test_expansion.py",)),
         ("dpmodels/scoring/unit_passes.py", "long = rows * float(self.score.farthest(", "long = 0.2 * float(self.score.farthest(", ("tests/unit/scoring/test_expansion.py",)),
         ("dpmodels/models/survival/cox.py", "np.sum(square) / 4.0", "0.0", (_SURV + "test_concordance.py",)),
         ("dpmodels/models/survival/cox.py", "later += beyond[:, None] + 0.5 * censored", "later += beyond[:, None]", (_SURV + "test_concordance.py",)),

@@ -21,7 +21,7 @@ from dpmodels.scoring.clip import (
 from dpmodels.scoring.coordinates import in_order, public_coordinates
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import Beginning, Quantile
-from dpmodels.scoring.pass_plan import forecast, needed
+from dpmodels.scoring.pass_plan import forecast, largest_information, needed
 from dpmodels.scoring.passes import Centre, affine_of
 from dpmodels.scoring.rules import AT_CLIP, BINS, CELLS, OCTAVE_ZERO, OCTAVES, OF_UNITS
 from dpmodels.scoring.unit_passes import Regression, RegressionRows
@@ -57,19 +57,24 @@ def people(seed):
     return BlockOfPeople(rows, np.cumsum(counts) - counts, counts)
 
 
-def test_the_sums_of_a_pass_are_those_of_the_formulas():
-    """Information looked at in coordinates of its own, scores cut at C, the meat in its ball."""
+@pytest.mark.parametrize("most", [np.inf, 12.0])
+def test_the_sums_of_a_pass_are_those_of_the_formulas(most):
+    """Information looked at in coordinates of its own, scores cut at C, the meat in its ball.
+
+    A person with a longer record than ``most`` is weighed, by its predictors alone.
+    """
     at, block, one = centre(2), people(2), plan()
     turn = np.diag([1.0, 2.0, 0.5])
-    sums = sums_of(UnitPass(one, P, turn), RegressionRows(at), [block])
+    sums = sums_of(UnitPass(one, P, turn), RegressionRows(at, most=most), [block])
     matrix, shift = affine_of(at, 1.0)
     image = matrix @ block.rows + (0.0 if shift is None else shift)
     w, psi = image[:P], image[-1]
     H, J, s = np.zeros((P, P)), np.zeros((P, P)), np.zeros(P)
     for a, m in zip(block.starts, block.counts, strict=True):
-        z = turn @ w[:, a : a + m]
+        weight = min(1.0, most / np.sum(w[:, a : a + m] ** 2))
+        z = turn @ w[:, a : a + m] * np.sqrt(weight)
         H += z @ z.T * min(1.0, one.information**2 / np.sum(z * z))
-        own = (w[:, a : a + m] * psi[a : a + m]).sum(axis=1)
+        own = weight * (w[:, a : a + m] * psi[a : a + m]).sum(axis=1)
         size, C = np.linalg.norm(own), one.clip
         J += np.outer(own, own) * min(1.0, one.meat**2 / size**2)
         s += own * min(size, C) / size
@@ -82,9 +87,15 @@ def test_the_sums_of_a_pass_are_those_of_the_formulas():
     assert np.allclose(np.asarray(sums.score, float) * one.clip / 2**20, s, rtol=1e-4, atol=1e-3)
 
 
-def test_a_missing_response_voids_the_row():
+def test_the_largest_information_of_a_person_grows_with_their_number():
+    assert [largest_information(mu, N) for mu, N in ((0.2, 500), (1.0, 1000))] == [1.0, 1.0]
+    assert largest_information(0.5, 8000) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("most", [np.inf, 6.0])
+def test_a_missing_response_voids_the_row(most):
     at, block = centre(3), people(3)
-    into, formula = UnitPass(plan(), P), RegressionRows(at)
+    into, formula = UnitPass(plan(), P), RegressionRows(at, most=most)
     whole = sums_of(into, formula, [block])
     more = np.hstack([block.rows, block.rows[:, :1]])
     more[-1, -1] = np.nan  # a further row of the last person, marked as incomplete
