@@ -143,7 +143,7 @@ class RegressionRows:
         if self.most < math.inf:
             square = length(w) ** 2
             trace = person.sum(square if weight is None else square * weight)
-            light = np.minimum(1.0, self.most / np.maximum(trace, self.most))
+            light: Any = np.minimum(1.0, self.most / np.maximum(trace, self.most))
             weight = light if weight is None else light * weight
             part = light if part is None else light * part
         if part is not None:

@@ -13,22 +13,22 @@ from benchmarks.people import cover
 pytestmark = [pytest.mark.slow, pytest.mark.statistical, pytest.mark.usefixtures("quiet")]
 
 
-def least(R):
-    return 0.95 - 4.0 * np.sqrt(0.95 * 0.05 / R)
-
-
-#: People of a rare group with many rows and long errors are beyond the clip: the group covers .53.
-OPEN = pytest.mark.xfail(strict=True, reason="benchmarks/results/scoring_rules.md, 82")
+def least(R, covers=0.95):
+    return covers - 4.0 * np.sqrt(covers * (1.0 - covers) / R)
 
 
 @pytest.mark.parametrize(
     ("case", "R"),
-    [("linear", 200), ("logit", 100), ("median", 100), pytest.param("skewed", 60, marks=OPEN), ("moving", 60)],
-)  # fmt: skip
+    [("linear", 200), ("logit", 100), ("median", 100), ("skewed", 60), ("moving", 60)],
+)
 def test_intervals_cover_at_eps_one(case, R):
     """Skewed errors, uneven row counts and a rare group of larger variance: clipping biases."""
     found = cover(case, R, 1.0, seed=11)
-    assert (found["coverage"] >= least(R)).all(), found
+    covers = list(found["coverage"])
+    if case == "skewed":  # a rare group with long errors, beyond the clip: .77 (README, limits)
+        assert covers.pop(1) >= least(R, 0.77), found
+        assert abs(found["bias"][1]) <= 0.15, found  # -.20 where people are not weighed
+    assert min(covers) >= least(R), found
     if case == "linear":
         assert (found["SE ratio"] <= 1.7).all(), found  # 1.66 in benchmarks/results/people.md
 
