@@ -411,12 +411,12 @@ def information_of_units(x: float, p: int) -> float:
 
 
 def largest_information(mu: float, N: float) -> float:
-    """Return the largest information of a person, over the mean: ``max(1, sqrt(mu N/1000))``.
+    """Return the largest information of a person, over the mean: ``max(1.5, sqrt(mu N/1000))``.
 
     Few people have so much noise that long records cost more than they tell. Of many people all
     count in full, as weights change what a model that is not exact estimates.
     """
-    return max(1.0, math.sqrt(mu * N / rules.WEIGHED_UP_TO))
+    return max(rules.MOST_OF_FEW_PEOPLE, math.sqrt(mu * N / rules.WEIGHED_UP_TO))
 
 
 def forecast(mu: float, N: int, p: int, last: float) -> float:

@@ -88,7 +88,7 @@ def test_the_sums_of_a_pass_are_those_of_the_formulas(most):
 
 
 def test_the_largest_information_of_a_person_grows_with_their_number():
-    assert [largest_information(mu, N) for mu, N in ((0.2, 500), (1.0, 1000))] == [1.0, 1.0]
+    assert [largest_information(mu, N) for mu, N in ((0.2, 500), (1.0, 2000))] == [1.5, 1.5]
     assert largest_information(0.5, 8000) == pytest.approx(2.0)
 
 
