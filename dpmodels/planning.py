@@ -25,7 +25,7 @@ from dpmodels.privacy.mechanisms import (
     is_gaussian,
     pair_of_rows,
 )
-from dpmodels.privacy.run import PROOF_OF_METHOD
+from dpmodels.privacy.proofs import PROOF_OF_METHOD
 from dpmodels.tables.table import Shown, Table, plain
 
 if TYPE_CHECKING:

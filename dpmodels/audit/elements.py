@@ -1,4 +1,4 @@
-"""Elements of clip sets, and what one adds to a statistic: for audits and tests, no data.
+"""Elements of clip sets, and the contribution of one to a statistic: for audits and tests.
 
 The prover (:mod:`dpmodels.proof.prove`) reads the fields of sets and statistics only. Here
 :func:`is_element` decides in exact integers, and :func:`corners_of` draws elements at which the
@@ -103,7 +103,7 @@ def corners_of(s: Any, rng: Rng, many: int = 8) -> list[Integers]:
 
 @singledispatch
 def contribution(s: Any, k: Integers) -> Any:
-    """Return what one element of its set adds to a statistic: integers in steps of ``step``."""
+    """Return the contribution of one element of its set, in integer steps of ``step``."""
     return k
 
 

@@ -1,4 +1,4 @@
-"""What is left of a budget, and the words of charges and refusals. Nothing is admitted here."""
+"""Remainder of a budget, and the words of charges and refusals. Nothing is admitted here."""
 
 from __future__ import annotations
 
