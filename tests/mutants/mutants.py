@@ -1411,8 +1411,8 @@ RAW = (
     Mutant("dpmodels/core/tables.py", "STEPS - unit_mass))", "STEPS - 0.0 * unit_mass))", ("tests/privacy/test_people_tables.py",)),
     Mutant("dpmodels/levels.py", "stability_threshold(sd, failure, k, most)", "stability_threshold(sd, failure, 1, most)", _LEVELS),
     Mutant("dpmodels/own/levels.py", "or text in missing", "", _LEVELS),
-    Mutant("dpmodels/formula/reading.py", "out[key] = code if out.get(key, code) == code else None", "out[key] = code", _READ),
-    Mutant("dpmodels/formula/reading.py", "is_code = np.isin(numbers, _missing_numbers(variable))", "is_code = np.isin(numbers, []) ", _READ),
+    Mutant("dpmodels/formula/spelled.py", "out[key] = code if out.get(key, code) == code else None", "out[key] = code", _READ),
+    Mutant("dpmodels/formula/reading.py", "is_code = np.isin(numbers, missing_numbers(variable))", "is_code = np.isin(numbers, []) ", _READ),
     Mutant("dpmodels/formula/reading.py", " & ~np.isin(ticks, self.missing)", "", _READ),
     Mutant("dpmodels/sources/lines.py", "read = read if len(head) <= room else head[:room] + feed + tail", "read = read", ("tests/unit/sources/test_raw_files.py",)),
 )  # fmt: skip
