@@ -615,43 +615,44 @@ class OwnProof:
 #: Folder of the releases with separate proofs.
 _HERE = "own"
 
-_ALL = (
-    OwnProof(
-        "ePTR, least squares",
-        (_HERE + ".least_squares:release", _HERE + ".least_squares:begin_eptr"),
-        ("gaussian_real", "coin_gaussian"),
-    ),
-    OwnProof("posterior draws", (_HERE + ".draws:release", _HERE + ".draws:begin_draw"),
-             ("inner_normals", "inner_draw")),
-    OwnProof("output perturbation", (_HERE + ".compared:noisy_ridge",), ("gaussian_real",)),
-    OwnProof("gaussian sketch", (_HERE + ".compared:sketch",), ("sketch_normals",)),
-    OwnProof("objective perturbation",
-             ("models.objpert:release",), ("inner_normals", "gaussian_real")),
-    OwnProof("logistic posterior",
-             (_HERE + ".curvature:release_tested",), ("gaussian_real", "inner_normals")),
-    OwnProof("ePTR, class means", (_HERE + ".class_means:tested_means",), ("coin_gaussian",)),
-    OwnProof("smooth sensitivity, class means",
-             (_HERE + ".class_means:smooth_means",), ("scaled_laplace",)),
-    OwnProof("projector", (_HERE + ".projector:tested_projector",), ("gaussian_real",)),
-    OwnProof(
-        "ePTR, kernel regression",
-        (_HERE + ".kernel_curve:tested_curve",), ("coin_gaussian",),
-    ),
-    OwnProof("classic propose-test-release, mean",
-             (_HERE + ".proposed:release_ptr",), ("coin_gaussian",)),
-    OwnProof("ePTR for a user-supplied estimator",
-             (_HERE + ".proposed:release_eptr",), ("coin_gaussian", "gaussian_real")),
-    OwnProof("generalized propose-test-release for a user-supplied mechanism",
-             (_HERE + ".proposed:release_gptr",), ("laplace_real", "inner_source")),
-    OwnProof("selection", (_HERE + ".best:_best",), ("inner_source",)),
-    OwnProof("stable winner", (_HERE + ".voting:majority",), ()),
-    OwnProof(
-        "PATE with a data-dependent bound",
-        (_HERE + ".voting:answer_queries",), ("inner_source",),
-    ),
-    OwnProof("noised rows", (_HERE + ".noised:noised_rows",), ("noisy_table",)),
-)  # fmt: skip
-OWN_PROOFS: dict[str, OwnProof] = {proof.name: proof for proof in _ALL}
+OWN_PROOFS: dict[str, OwnProof] = {
+    proof.name: proof for proof in (
+        OwnProof(
+            "ePTR, least squares",
+            (_HERE + ".least_squares:release", _HERE + ".least_squares:begin_eptr"),
+            ("gaussian_real", "coin_gaussian"),
+        ),
+        OwnProof("posterior draws", (_HERE + ".draws:release", _HERE + ".draws:begin_draw"),
+                 ("inner_normals", "inner_draw")),
+        OwnProof("output perturbation", (_HERE + ".compared:noisy_ridge",), ("gaussian_real",)),
+        OwnProof("gaussian sketch", (_HERE + ".compared:sketch",), ("sketch_normals",)),
+        OwnProof("objective perturbation",
+                 ("models.objpert:release",), ("inner_normals", "gaussian_real")),
+        OwnProof("logistic posterior",
+                 (_HERE + ".curvature:release_tested",), ("gaussian_real", "inner_normals")),
+        OwnProof("ePTR, class means", (_HERE + ".class_means:tested_means",), ("coin_gaussian",)),
+        OwnProof("smooth sensitivity, class means",
+                 (_HERE + ".class_means:smooth_means",), ("scaled_laplace",)),
+        OwnProof("projector", (_HERE + ".projector:tested_projector",), ("gaussian_real",)),
+        OwnProof(
+            "ePTR, kernel regression",
+            (_HERE + ".kernel_curve:tested_curve",), ("coin_gaussian",),
+        ),
+        OwnProof("classic propose-test-release, mean",
+                 (_HERE + ".proposed:release_ptr",), ("coin_gaussian",)),
+        OwnProof("ePTR for a user-supplied estimator",
+                 (_HERE + ".proposed:release_eptr",), ("coin_gaussian", "gaussian_real")),
+        OwnProof("generalized propose-test-release for a user-supplied mechanism",
+                 (_HERE + ".proposed:release_gptr",), ("laplace_real", "inner_source")),
+        OwnProof("selection", (_HERE + ".best:_best",), ("inner_source",)),
+        OwnProof("stable winner", (_HERE + ".voting:majority",), ()),
+        OwnProof(
+            "PATE with a data-dependent bound",
+            (_HERE + ".voting:answer_queries",), ("inner_source",),
+        ),
+        OwnProof("noised rows", (_HERE + ".noised:noised_rows",), ("noisy_table",)),
+    )
+}  # fmt: skip
 
 
 def own_proof(name: str) -> OwnProof:

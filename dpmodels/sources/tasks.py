@@ -28,7 +28,8 @@ from dpmodels.errors import (
     path_of,
     shown,
 )
-from dpmodels.quiet import guarded, holding_memory
+from dpmodels.quiet import guarded
+from dpmodels.resources import holding_memory
 from dpmodels.sources.files import CsvSource, DatasetSource, path_source
 from dpmodels.sources.summed import Partial, Task, done_by_bytes
 from dpmodels.sources.tables import (
