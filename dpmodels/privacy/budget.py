@@ -13,15 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import BudgetError, PrivacyBugError, RequestError, choice, shown
 from dpmodels.privacy.account import joint
+from dpmodels.privacy.asked import checked_number, checked_unit, new_account
 from dpmodels.privacy.composition import Guarantee, neighbours_of
-from dpmodels.privacy.ledger_file import (
-    Charge,
-    FileStore,
-    MemoryStore,
-    checked_number,
-    checked_unit,
-    new_account,
-)
+from dpmodels.privacy.ledger_file import Charge, FileStore, MemoryStore
 from dpmodels.privacy.reports import Ledger, ReportedBudget
 from dpmodels.privacy.run import Run
 from dpmodels.quiet import Enter, Exit, Scope, Within, lock

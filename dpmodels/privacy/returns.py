@@ -110,7 +110,7 @@ def kept_of(guarantee: Guarantee, relation: str, entry: Entry, drawn: Drawn) -> 
         part_kept = replace(entry, pure=eps if by_pair else entry.pure, eps=eps)
     else:
         return entry
-    back = [a - b for a, b in zip(_numbers(entry), _numbers(part_kept), strict=True)]
+    back = [a - b for a, b in zip(numbers_of(entry), numbers_of(part_kept), strict=True)]
     if min(back) < 0.0:  # rounding: nothing is kept above the charge
         part_kept = replace(
             entry, mu2=min(entry.mu2, part_kept.mu2), pure=min(entry.pure, part_kept.pure),
@@ -119,7 +119,8 @@ def kept_of(guarantee: Guarantee, relation: str, entry: Entry, drawn: Drawn) -> 
     return part_kept if part_returned(entry, part_kept) > MIN_RETURN else entry
 
 
-def _numbers(entry: Entry) -> tuple[float, ...]:
+def numbers_of(entry: Entry) -> tuple[float, ...]:
+    """Return the five numbers of an entry, as they are stored."""
     return entry.mu2, entry.pure, entry.failure, entry.eps, entry.delta
 
 
@@ -199,5 +200,5 @@ def agrees(saved: Entry, recomputed: Entry, charged: Entry) -> bool:
 
     The roots of other machines may differ in their last digits; no more than what was charged.
     """
-    pairs = zip(_numbers(saved), _numbers(recomputed), _numbers(charged), strict=True)
+    pairs = zip(numbers_of(saved), numbers_of(recomputed), numbers_of(charged), strict=True)
     return all(abs(a - b) <= 1e-7 * b and a <= c for a, b, c in pairs)
