@@ -630,9 +630,9 @@ MUTANTS = (
     ),
     # -- curves on arrays
     Mutant(
-        "dpmodels/privacy/composition.py",
-        "size * weights * inside",
-        "0.99 * size * weights * inside",
+        "dpmodels/privacy/mechanisms.py",
+        "out[far] = s / (beyond + s)",
+        "out[far] = 0.99 * s / (beyond + s)",
         ("tests/unit/privacy/test_curves_on_arrays.py",),
     ),
     Mutant(
