@@ -24,8 +24,8 @@ from dpmodels.arrays import Array
 from dpmodels.audit.elements import contribution, corners_of, is_element, set_of
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Pure, Step
-from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import ROUND_UP, Run
+from dpmodels.privacy.seeded import SeededNoise
 from dpmodels.proof.prove import Of, sensitivity
 from dpmodels.proof.sets import (
     STEPS,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dpmodels.errors import BudgetError, PrivacyBugError, RequestError, choice, shown
 from dpmodels.privacy.account import joint
 from dpmodels.privacy.asked import checked_number, checked_unit, new_account
-from dpmodels.privacy.composition import Guarantee, neighbours_of
+from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.ledger_file import Charge, FileStore, MemoryStore
 from dpmodels.privacy.reports import Ledger, ReportedBudget
 from dpmodels.privacy.run import Run
@@ -59,8 +59,6 @@ class Budget(ReportedBudget):
     Everything charged here, by calls chosen in any way from earlier outputs, is together
     (eps, delta)-DP under ``relation``. Charging precedes noise; refused calls cost nothing.
     """
-
-    _neighbours = staticmethod(neighbours_of)
 
     def __init__(
         self,

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array, brent
-from dpmodels.attacker import ExplainedGuarantee
 from dpmodels.errors import PrivacyBugError, RequestError, choice, shown
 from dpmodels.notes import Note, Severity, note_of
 from dpmodels.privacy.mechanisms import (
@@ -33,7 +32,7 @@ from dpmodels.privacy.mechanisms import (
     rdp_delta,
     replace_delta,
 )
-from dpmodels.units import column_of, named
+from dpmodels.privacy.statements import RELATIONS, StatedGuarantee
 
 # -- Tightest proved composition of the steps of one plan (parameters fixed in advance).
 #
@@ -331,23 +330,8 @@ def eps_of_curve(parts: Parts, delta: float) -> float:
 
 #: Relative error of sums of shares of eps.
 _EPS_DIGITS = 1e-12
-#: Relations as printed.
-RELATIONS = {"replace": "replace one row; n is public", "add-remove": "add or remove one row"}
-#: The same where the unit is a person.
-_OF_PEOPLE = {
-    "replace": "replace all rows of one person by others; the number of people is public, that "
-    "of rows is not",
-    "add-remove": "add or remove all rows of one person",
-}
-
-
-def neighbours_of(relation: str, unit: str) -> str:
-    """Return the description of the neighbouring tables of a relation and a unit."""
-    return (RELATIONS if column_of(unit) is None else _OF_PEOPLE)[relation]
-
-
 @dataclass(frozen=True)
-class Guarantee(ExplainedGuarantee):
+class Guarantee(StatedGuarantee):
     """Privacy guarantee of a release: parameters, unit, neighbours and mechanisms."""
 
     steps: tuple[Step, ...]  # The mechanisms, those that a no-reply skipped included
@@ -451,42 +435,6 @@ class Guarantee(ExplainedGuarantee):
         top = min(50.0, max(2.0 * self.eps, 1.0))
         grid = [top * (k / 399) ** 2 for k in range(400)]
         return tuple((e, self.delta_at(e)) for e in grid)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the trade-off curve (needs matplotlib); return the axes."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots()
-        alpha = [k / 200 for k in range(201)]
-        ax.plot(alpha, [self.tradeoff(a) for a in alpha], label=f"eps = {self.eps:g}")
-        ax.plot([0, 1], [1, 0], linestyle=":", color="grey", label="no information")
-        ax.set(xlabel="type I error", ylabel="type II error", xlim=(0, 1), ylim=(0, 1))
-        ax.legend(frameon=False)
-        return ax
-
-    @property
-    def neighbours(self) -> str:
-        """Description of the neighbouring tables."""
-        return neighbours_of(self.relation, self.unit)
-
-    def statement(self) -> str:
-        """Return the promise in one sentence."""
-        if self.seeded:
-            return "NOT PRIVATE: the noise was seeded"
-        text = (
-            f"(eps = {self.eps:g}, delta = {self.delta:g})-DP; neighbours: "
-            f"{self.neighbours}; unit: {named(self.unit)}"
-        )
-        if self._converted:
-            text += "; converted from a proof for add/remove"
-        if self.record_pair is not None:
-            eps, delta = self.record_pair
-            text += f"; a whole row: (eps = {eps:g}, delta = {delta:g})"
-        return "; ".join((text, *(note.clause() for note in self.notes)))
-
-    def __repr__(self) -> str:
-        return f"<guarantee: {self.statement()}>"
 
     def not_private(self) -> Guarantee:
         """Return the same plan, marked as run with seeded noise."""

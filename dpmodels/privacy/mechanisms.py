@@ -129,15 +129,7 @@ def delta_gdp(eps: float, mu: float) -> float:
 
 @lru_cache(maxsize=4096)
 def mu_gdp(eps: float, delta: float) -> float:
-    """Return the largest mu whose Gaussian-DP curve passes through (eps, delta).
-
-    Parameters
-    ----------
-    eps : float
-        At least 0.
-    delta : float
-        In (0, 1).
-    """
+    """Return the largest mu whose Gaussian-DP curve passes through (eps, delta)."""
     if not (eps >= 0 and math.isfinite(eps)):
         raise ValueError(f"eps must be finite and not negative, got {eps!r}")
     if not 0 < delta < 1:
@@ -202,16 +194,9 @@ def mu_of_pure(eps: float) -> float:
 def gaussian_cover(curve: Callable[[float], float], failure: float) -> float | None:
     """Return a mu with ``curve(eps) <= dG(eps; mu) + failure`` for every eps >= 0, or None.
 
-    Parameters
-    ----------
-    curve : callable
-        Proved upper bound of a mechanism's delta(eps), eps >= 0.
-    failure : float
-
-    Notes
-    -----
-    Certain, not approximate: the true delta(eps) falls in eps, so on a cell (e_k, e_{k+1}) it is
-    at most curve(e_k), which is compared with dG at e_{k+1}; dG is rounded down.
+    ``curve`` is a proved upper bound of a mechanism's delta(eps), eps >= 0. Certain, not
+    approximate: the true delta(eps) falls in eps, so on a cell (e_k, e_{k+1}) it is at most
+    curve(e_k), which is compared with dG at e_{k+1}; dG is rounded down.
     """
     from scipy.special import log_ndtr
 
@@ -347,13 +332,9 @@ _ON_ARRAYS: dict[str, Any] = {
 def register_curve(name: str, curve: Callable[..., float] | str) -> None:
     """Give a curve the name by which mechanisms use it, are pickled and saved.
 
-    Parameters
-    ----------
-    name : str
-    curve : callable or str
-        ``curve(eps, **parameters) -> delta`` for a profile (valid for every neighbour in both
-        orders, ``eps >= 0``), ``curve(alpha, **parameters) -> eps`` for an RDP curve; or
-        ``"module:function"``, imported on first use.
+    ``curve(eps, **parameters) -> delta`` for a profile (valid for every neighbour in both orders,
+    ``eps >= 0``), ``curve(alpha, **parameters) -> eps`` for an RDP curve; or ``"module:function"``,
+    imported on first use.
 
     Privacy
     -------
@@ -549,19 +530,11 @@ def is_gaussian(steps: Sequence[Step]) -> bool:
 def charged(
     steps: Sequence[Step], m: int, row: tuple[float, float], *, by_pair: bool = False
 ) -> tuple[Step, ...]:
-    """Return the steps that are charged for a person with m rows.
+    """Return the steps that are charged for a person of whom m rows are used, at most.
 
-    Parameters
-    ----------
-    steps : sequence of Step
-        Steps of the call, for one row replaced.
-    m : int
-        Largest number of rows of a person that are used.
-    row : (eps, delta)
-        Guarantee of all steps together, for one row.
-    by_pair : bool
-        Whether to convert the total (eps, delta) of one row (``row``) instead. This is for steps
-        that were proved for another neighbour relation and cannot be scaled one by one.
+    ``steps`` are those of the call, for one row replaced, and ``row`` is the (eps, delta) of all of
+    them together. ``by_pair``: it is converted also if all are Gaussian, for steps that were proved
+    for another neighbour relation and cannot be scaled one by one.
     """
     if is_gaussian(steps) and not by_pair:
         return tuple(

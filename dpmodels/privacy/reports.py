@@ -10,11 +10,12 @@ from dpmodels._version import __version__
 from dpmodels.attacker import ExplainedBudget
 from dpmodels.errors import choice
 from dpmodels.privacy.account import Account
-from dpmodels.privacy.composition import Guarantee, neighbours_of
+from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.ledger_file import Charge, FileStore, MemoryStore
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Mechanism, Profile, Pure, Step
 from dpmodels.privacy.remainder import Remaining
 from dpmodels.privacy.returns import currency_of, part_returned
+from dpmodels.privacy.statements import neighbours_of
 from dpmodels.tables.content import RULE, Column, Layout, Row
 from dpmodels.tables.table import FORMATS, Shown, Table
 
@@ -73,6 +74,7 @@ class ReportedBudget(ExplainedBudget, Shown):
 
     _store: MemoryStore | FileStore
     label: str
+    _neighbours = staticmethod(neighbours_of)
 
     @property
     def eps(self) -> float:
