@@ -391,7 +391,7 @@ def _person(
     if person is None:
         return None
     if person.sort:
-        from dpmodels.sources.sorted import check_sorter
+        from dpmodels.sources.scratch import check_sorter
 
         check_sorter()
     if not (method.people or person.most):

@@ -330,7 +330,7 @@ def eps_of_curve(parts: Parts, delta: float) -> float:
 
 #: Relative error of sums of shares of eps.
 _EPS_DIGITS = 1e-12
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Guarantee(StatedGuarantee):
     """Privacy guarantee of a release: parameters, unit, neighbours and mechanisms."""
 
