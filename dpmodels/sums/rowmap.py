@@ -425,39 +425,17 @@ _LAST_EXACT, _SAFE = 2.0**53, 1.0 + 2.0**-20
 
 
 def into_balls(z: Array, length: Array, block: BlockOfPeople, *radii: float) -> list[Array]:
-    """Scale people into balls of trace, and round their rows towards zero.
+    """Return for each radius the rows of people in balls of trace, rounded towards zero.
 
-    Parameters
-    ----------
-    z : (k, m) array
-        Rows, 0 where they are missing; not overwritten.
-    length : (m,) array
-        Of the rows.
-    block : BlockOfPeople
-        Whose rows these are.
-    *radii : float
-        In units of z. The first is the one that cuts single rows.
-
-    Returns
-    -------
-    list of (k, m) arrays
-        For each radius: integers in steps of radius / 2^20, whose squares add up to at most 2^40
-        over the rows of one person.
+    z (k, m) are rows, 0 where they are missing, of this ``length`` (m,), of the people of a block;
+    ``radii`` are in their units, and the first is the one that cuts single rows. Integers are in
+    steps of radius / 2^20, and their squares add up to at most 2^40 over the rows of one person.
     """
-    out = []
-    for share in factors(length, block, *radii):
-        out.append(towards_zero(z * share))
-    return out
+    return [towards_zero(z * share) for share in factors(length, block, *radii)]
 
 
 def factors(length: Array, block: BlockOfPeople, *radii: float) -> list[Array]:
-    """Return for each radius the factors of rows (m,) that bring people into balls of trace.
-
-    Parameters
-    ----------
-    length, block, *radii
-        As in :func:`into_balls`, which rounds ``z * factor`` towards zero.
-    """
+    """Return for each radius the factors of rows (m,) that bring people into balls of trace."""
     most = ROW_MOST * radii[0]
     beyond = np.flatnonzero(length > most)
     cut = np.minimum(length, most) if len(beyond) else length
@@ -487,10 +465,9 @@ def product(z: Array, total: ExactSum) -> None:
 class PeopleGramOf:
     """The Gram matrix of people: ``sum_p c_p G_p`` of their rows.
 
-    Privacy
-    -------
-    Confidential. One person contributes one positive semidefinite integer matrix of trace at most
-    2^40: rows are mapped by the affine part of ``rowmap``, whose ball is that of a person's trace.
+    **Confidential**. One person contributes one positive semidefinite integer matrix of trace at
+    most 2^40: rows are mapped by the affine part of ``rowmap``, whose ball is that of a person's
+    trace.
     """
 
     rowmap: Any
@@ -518,7 +495,7 @@ def missing(z: Array) -> Array:
     return length
 
 
-# -- Averages of people over cells: what a person has in each, by number of rows, in intege
+# -- Averages of people over cells: what a person has in each, by number of rows, in integers
 
 
 Whole = npt.NDArray[np.int64]
@@ -527,17 +504,9 @@ Whole = npt.NDArray[np.int64]
 def shares(person: Any, place: Any, mass: Any, counts: Any, cells: int) -> tuple[Any, Whole]:
     """Return (cell, share) of every person in each of its cells: not negative, one unit together.
 
-    Parameters
-    ----------
-    person, place : (m,) integer arrays
-        Whose entry it is, and in which of ``cells`` cells.
-    mass : (m,) int64 array
-        Not negative; those of one person add up to one unit times its number of rows.
-    counts : (k,) array
-        Rows of each person, at least one.
+    Entry i is of ``person[i]``, in ``place[i]`` of so many ``cells``; its ``mass`` is not negative,
+    and those of one person add up to one unit times its number of rows, ``counts``, at least one.
 
-    Notes
-    -----
     What a person has up to a cell is rounded to the nearest, so each share is off by less than a
     step, and those of a person add up to the unit. A function of the person's own entries, in
     any order.

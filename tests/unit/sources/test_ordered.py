@@ -166,7 +166,6 @@ import os, signal, sys, tempfile
 import numpy as np, pandas as pd
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
-from dpmodels.sources import scratch
 from dpmodels.sources import sorted as ordered
 from dpmodels.sources.tasks import as_source
 from dpmodels.units import Person
