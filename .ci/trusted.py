@@ -43,7 +43,8 @@ GROUPS = (
     (
         "From cells to integers",
         "Every row ends in its clip set, as a function of itself alone; sums are exact.",
-        "sums/ formula/program.py cells.py formula/reading.py",
+        "sums/cells.py sums/labels.py sums/products.py sums/rowmap.py formula/program.py cells.py "
+        "formula/reading.py",
     ),
     (
         "Whose rows these are",

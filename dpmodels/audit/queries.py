@@ -562,6 +562,15 @@ class _Nothing:
         return self.sums
 
 
+@dataclass(frozen=True)
+class Kept:
+    """Sums made before, used in place of rows by audits and tests."""
+
+    def total(self, rows: Any, reading: dict[str, Any]) -> Any:
+        """Return the sums used in place of the rows."""
+        return rows
+
+
 def _nought(values: Any) -> Any:
     """Return zeros in the shape of the given values."""
     if isinstance(values, tuple):

@@ -545,31 +545,3 @@ class Rows(OfRows):
                 "only once. Pass a list of frames or a path"
             )
         yield from self.source.chunks(list(names))
-
-    def sample(
-        self,
-        design: Design,
-        indices: Sequence[int],
-        keep: npt.NDArray[np.intp] | None,
-        draw: Callable[[int], npt.NDArray[np.uint8]] | None = None,  # Secret bytes, for people
-    ) -> Array:
-        """Return design columns ``indices`` of all rows, or of the rows ``keep`` (sorted).
-
-        For histograms only; the array must not outlive the release that asked for it. Rows that
-        would become zero rows are NaN throughout.
-        """
-        index = list(indices)
-        size = self.n if keep is None else len(keep)
-        out = np.full((len(index), size), np.nan)
-        at = done = 0
-        for block in self.blocks(design):
-            m = block.shape[1]
-            part = block[index]
-            part[:, np.isnan(block[0 if design.response is None else -1])] = np.nan
-            if keep is not None:
-                lo, hi = np.searchsorted(keep, [done, done + m])
-                part = part[:, keep[lo:hi] - done]
-            out[:, at : at + part.shape[1]] = part
-            at += part.shape[1]
-            done += m
-        return out

@@ -33,14 +33,8 @@ from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
 from dpmodels.sources.summed import integer_sums, summed
 from dpmodels.sums.cells import gram_over
 from dpmodels.sums.products import end_of_numbers, mapped
-from dpmodels.sums.rowmap import (
-    OneFirst,
-    PeopleGramOf,
-    RowMap,
-    UnitScale,
-    WithOne,
-    unit_rows,
-)
+from dpmodels.sums.rowmap import OneFirst, PeopleGramOf, RowMap, WithOne, unit_rows
+from dpmodels.sums.scaling import UnitScale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -484,15 +478,6 @@ class Counts:
     def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
         """Return them. Confidential."""
         return integer_sums(rows, self.design, self.count, of_people=self.of_people)
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Sums made before, used in place of rows by audits and tests."""
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> Any:
-        """Return the sums used in place of the rows."""
-        return rows
 
 
 def whole_matrix(matrix: Any) -> Added:

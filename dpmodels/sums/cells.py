@@ -40,7 +40,8 @@ from dpmodels.sums.products import (
     looked_up,
     squares,
 )
-from dpmodels.sums.rowmap import OfCells, OneFirst, RowMap, UnitScale, WithOne
+from dpmodels.sums.rowmap import OfCells, OneFirst, RowMap, WithOne
+from dpmodels.sums.scaling import UnitScale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

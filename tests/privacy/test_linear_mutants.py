@@ -10,7 +10,8 @@ from dpmodels.models.linear import moments
 from dpmodels.proof import prove
 from dpmodels.proof import prove as sensitivity
 from dpmodels.sums.cells import gram
-from dpmodels.sums.rowmap import RowMap, identity_scale
+from dpmodels.sums.rowmap import RowMap
+from dpmodels.sums.scaling import identity_scale
 from tests.privacy.cases import linear as cases
 
 

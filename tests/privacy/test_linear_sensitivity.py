@@ -19,7 +19,8 @@ from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.ask import ball_map
 from dpmodels.sums.cells import gram
-from dpmodels.sums.rowmap import OneFirst, RowMap, ScoreMap, UnitScale, unit_rows
+from dpmodels.sums.rowmap import OneFirst, RowMap, ScoreMap, unit_rows
+from dpmodels.sums.scaling import UnitScale
 
 SLACK = 1 + 1e-9
 

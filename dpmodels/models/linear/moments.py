@@ -76,7 +76,8 @@ from dpmodels.scoring.pass_plan import first_share, noise_ratio, pilot_windows
 from dpmodels.scoring.run import ScoredDetail
 from dpmodels.sources.rows import ALL_ROWS, Windows
 from dpmodels.sums.ask import Ask, bounded_moments_query
-from dpmodels.sums.rowmap import UnitScale, unit_rows
+from dpmodels.sums.rowmap import unit_rows
+from dpmodels.sums.scaling import UnitScale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

@@ -17,7 +17,8 @@ from dpmodels.sources.summed import Partial, Task, added, alike
 from dpmodels.sources.tables import CONNECTED, WINDOW
 from dpmodels.sources.tasks import Threads, as_source
 from dpmodels.sums.cells import GramOf, gram_over
-from dpmodels.sums.rowmap import RowMap, unit_scale
+from dpmodels.sums.rowmap import RowMap
+from dpmodels.sums.scaling import unit_scale
 from dpmodels.variables import Levels, Real
 
 N = 50_011

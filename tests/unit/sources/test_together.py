@@ -24,7 +24,8 @@ from dpmodels.sources.people import (
 from dpmodels.sources.tables import FrameSource, Partition
 from dpmodels.sources.tasks import Threads, as_source
 from dpmodels.sums.cells import GramOf
-from dpmodels.sums.rowmap import PeopleGramOf, RowMap, UnitScale
+from dpmodels.sums.rowmap import PeopleGramOf, RowMap
+from dpmodels.sums.scaling import UnitScale
 from dpmodels.units import Person
 
 dask = pytest.importorskip("dask")
