@@ -344,24 +344,15 @@ def _steps_under(guarantee: Guarantee, relation: str, unit: str) -> tuple[Step, 
 
 
 def joint(
-    guarantees: Sequence[Guarantee],
-    delta: float | None = None,
-    *,
-    relation: str | None = None,
-    unit: str | None = None,
-) -> Guarantee:
+    guarantees: Sequence[Guarantee], delta: float | None = None, *,
+    relation: str | None = None, unit: str | None = None,
+) -> Guarantee:  # fmt: skip
     """Return the joint guarantee of calls declared together before the first of them ran.
 
-    Parameters
-    ----------
-    delta : float, optional
-        Where eps is stated; default: the sum of the deltas.
-    relation, unit : str, optional
-        Default: those of the calls; "replace" and "record" if they differ.
+    eps is stated at ``delta``, by default the sum of the deltas. Relation and unit are by default
+    those of the calls, and "replace" and "record" if they differ.
 
-    Privacy
-    -------
-    Exact composition of all mechanisms. For calls chosen after seeing outputs it is a
+    **Privacy.** Exact composition of all mechanisms. For calls chosen after seeing outputs it is a
     description of what ran, not a promise: there the budget's own pair is (theory.md, 4).
     """
     if not guarantees:

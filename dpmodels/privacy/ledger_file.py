@@ -229,16 +229,8 @@ class Witness:
     def check(self, identity: str, held: int, mark_of: Callable[[int], str | None]) -> None:
         """Refuse a ledger with fewer or other charges than this file lists.
 
-        A mark is a random number that every charge gets (not the mark of a summary).
-
-        Parameters
-        ----------
-        identity : str
-            Random number that the ledger got when it was made.
-        held : int
-            Number of charges in the file.
-        mark_of : callable
-            Number -> mark of its charge.
+        The ledger got its ``identity``, a random number, when it was made, and every charge a mark;
+        ``held`` is the number of charges in the file.
         """
         last = self.last()
         if last is None:

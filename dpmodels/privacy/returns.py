@@ -88,17 +88,8 @@ class Drawn:
 def kept_of(guarantee: Guarantee, relation: str, entry: Entry, drawn: Drawn) -> Entry:
     """Return the kept part of a charge: all of it if nothing goes back.
 
-    Parameters
-    ----------
-    relation : str
-        Of the budget.
-    entry : Entry
-        As charged.
-    drawn : Drawn
-
-    Privacy
-    -------
-    ``theory.md``, 4: Theorem 1 where a sum over steps was charged, Theorem 2 of a pair.
+    The relation is that of the budget. **Privacy.** ``theory.md``, 4: Theorem 1 where a sum over
+    steps was charged, Theorem 2 of a pair.
     """
     if guarantee.seeded or not all(0.0 <= part <= 1.0 for part in drawn.parts.values()):
         return entry

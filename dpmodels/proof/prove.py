@@ -301,16 +301,8 @@ _ROUNDED = 1.0 + 2.0**-48
 def sensitivity(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
     """Return the largest change of a statistic, weighted, for one unit.
 
-    Parameters
-    ----------
-    relation : {"replace", "add-remove"}
-    norm : {"l2", "l1"}
-
-    Raises
-    ------
-    PrivacyBugError
-        Where there is no proof for the relation or the norm, or the number is not positive and
-        finite.
+    Raise ``PrivacyBugError`` where there is no proof for the relation or the norm, or the number is
+    not positive and finite.
     """
     if relation not in ("replace", "add-remove") or norm not in ("l2", "l1"):
         raise PrivacyBugError(f"no sensitivity for relation {relation!r} and norm {norm!r}")
@@ -517,18 +509,10 @@ def joint_sensitivity(
     Every matrix part of a row is a non-negative multiple of ``e e'``, and its score a multiple of
     the same unit vector e.
 
-    Parameters
-    ----------
-    matrices : float
-        ``sum_i (R_i^2 / noise_i)^2``: squared length of the matrix parts of one row at most.
-    scores : float
-        ``(C / noise)^2``.
-    people : bool
-        The parts of one person are not parallel: the norm of the parts' own bounds
-        (``units.md``, 3).
+    ``matrices``: ``sum_i (R_i^2 / noise_i)^2``, the squared length of the matrix parts of one row
+    at most. ``scores``: ``(C / noise)^2``. ``people``: the parts of one person are not parallel,
+    and the norm of the parts' own bounds counts (``units.md``, 3).
 
-    Notes
-    -----
     With kappa = matrices / scores the squared reach under replace-one is
     ``scores max(4 + kappa, 2 kappa + 2 + 1/(2 kappa))`` (the second for kappa >= 1/2), never more
     than the sum of the parts' own squares, ``4 scores + 2 matrices``; ``scores + matrices`` under

@@ -198,12 +198,7 @@ def ls_bound(rx: float, ry: float, rho: float) -> float:
     If one row is replaced, rows bounded by ``|x| <= R_x``, ``|y| <= R_y``, then
     ``|theta' - theta| <= B(|theta|) / lambda_min'``.
 
-    Parameters
-    ----------
-    rx, ry : float
-        Row bounds.
-    rho : float
-        Bound on the norm of the coefficient vector; 0 gives ``2 R_x R_y``.
+    ``rho`` bounds the norm of the coefficient vector; 0 gives ``2 R_x R_y``.
     """
     if rho == 0:
         return 2.0 * rx * ry
