@@ -35,7 +35,7 @@ from dpmodels.units import Person, column_of
 if TYPE_CHECKING:
     from dpmodels.privacy.composition import Guarantee
     from dpmodels.privacy.ledger_file import Charge
-    from dpmodels.sources.tables import Source
+    from dpmodels.sources.parts import Source
 
 __all__ = [
     "Opened",

@@ -507,7 +507,7 @@ def check_declared(
             )
         )
     from dpmodels.formula.parser import inline_variables
-    from dpmodels.sources.tables import Untyped
+    from dpmodels.sources.parts import Untyped
 
     inline = inline_variables(formula)
     untyped = [name for name in silent if isinstance(kinds, Untyped) and name not in inline]

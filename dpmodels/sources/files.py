@@ -27,15 +27,11 @@ from dpmodels.sources.lines import (
     opened_bytes,
     parts_of_file,
 )
+from dpmodels.sources.parts import Chunk, Partition, Signs, Source, Untyped
 from dpmodels.sources.rows import Windows
 from dpmodels.sources.tables import (
     READ_ROWS,
     WINDOW,
-    Chunk,
-    Partition,
-    Signs,
-    Source,
-    Untyped,
     arrow_kind,
     batch_chunks,
     check_names,

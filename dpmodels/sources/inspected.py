@@ -19,7 +19,7 @@ from dpmodels.formula.schema import as_recorded
 from dpmodels.formula.spelled import spellings
 from dpmodels.formula.types import check_types
 from dpmodels.quiet import guarded
-from dpmodels.sources.tables import Source
+from dpmodels.sources.parts import Source
 from dpmodels.variables import NA_WORDS, Binary, Levels, Text, Variable
 
 #: Different spellings that are counted of one column, at most.

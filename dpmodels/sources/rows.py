@@ -19,7 +19,8 @@ from dpmodels.arrays import ROW_PAD, Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.reading import coerce_all
 from dpmodels.quiet import bars_are_secret
-from dpmodels.sources.tables import WINDOW, Executor, Source
+from dpmodels.sources.parts import Executor, Source
+from dpmodels.sources.tables import WINDOW
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from dpmodels.formula.reading import coerce_all
+from dpmodels.sources.parts import Source
 from dpmodels.sources.people import Cut, Index, PeopleRows
 from dpmodels.sources.scratch import Scratch, connected, way_to_spill
-from dpmodels.sources.tables import READ_ROWS, Source, one_type
+from dpmodels.sources.tables import READ_ROWS, one_type
 from dpmodels.units import OneType, Person, sort_keys
 
 if TYPE_CHECKING:

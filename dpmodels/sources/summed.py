@@ -18,8 +18,9 @@ import numpy.typing as npt
 from dpmodels._version import __version__
 from dpmodels.arrays import Array
 from dpmodels.errors import SourceError
+from dpmodels.sources.parts import Partition, Source, stamp
 from dpmodels.sources.rows import ALL_ROWS, Coins, Key, Rows, Windows, keyed
-from dpmodels.sources.tables import WHOLE, Partition, Source, TypedPart, stamp
+from dpmodels.sources.tables import WHOLE, TypedPart
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
