@@ -188,11 +188,8 @@ class Account(ReadAccount):
     def _try(self, entry: Entry) -> Account | None:
         """Return the account after a charge, or None if it does not fit."""
         pairs = (self.pairs[0] + entry.eps, self.pairs[1] + entry.delta)
-        spent = (
-            self.spent[0] + entry.mu2,
-            self.spent[1] + entry.pure,
-            self.spent[2] + entry.failure,
-        )
+        m, u, f = self.spent
+        spent = (m + entry.mu2, u + entry.pure, f + entry.failure)
         after = replace(self, spent=spent, pairs=pairs, calls=self.calls + 1)
         if self.rule == "basic":
             fits = pairs[0] <= self.eps * _DIGITS and pairs[1] <= self.delta * _DIGITS
@@ -289,21 +286,14 @@ class Account(ReadAccount):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the public settings and the caps, for storage."""
+        # the pairs as a box without mu, marked by its fourth entry
+        pairs = [[0.0, self.eps, self.sums, "pairs"]] if self.sums else []
         return {
-            "eps": self.eps,
-            "delta": self.delta,
-            "relation": self.relation,
-            "unit": self.unit,
-            "rule": self.rule,
-            "cap_eps": self.cap_eps,
-            "cap_delta": self.cap_delta,
+            "eps": self.eps, "delta": self.delta, "relation": self.relation, "unit": self.unit,
+            "rule": self.rule, "cap_eps": self.cap_eps, "cap_delta": self.cap_delta,
             "caps": None if self.caps is None else list(self.caps),
-            # the pairs as a box without mu, marked by its fourth entry
-            "boxes": [
-                *map(list, self.boxes),
-                *([[0.0, self.eps, self.sums, "pairs"]] if self.sums else []),
-            ],
-        }
+            "boxes": [*map(list, self.boxes), *pairs],
+        }  # fmt: skip
 
 
 def charge_under(guarantee: Guarantee, relation: str) -> list[Entry]:

@@ -61,17 +61,10 @@ class Budget(ReportedBudget):
     """
 
     def __init__(
-        self,
-        eps: float,
-        delta: float | None = None,
-        *,
-        relation: str = "replace",
-        unit: str = "record",
-        rule: str = "auto",
-        accounting: str | None = None,
-        cap_eps: float | None = None,
-        cap_delta: float | None = None,
-    ) -> None:
+        self, eps: float, delta: float | None = None, *, relation: str = "replace",
+        unit: str = "record", rule: str = "auto", accounting: str | None = None,
+        cap_eps: float | None = None, cap_delta: float | None = None,
+    ) -> None:  # fmt: skip
         if delta is None:
             raise RequestError(
                 f"a budget has a delta next to its eps, well below one over the number of rows: "
@@ -93,20 +86,11 @@ class Budget(ReportedBudget):
 
     @classmethod
     def open(
-        cls,
-        path: str | os.PathLike[str],
-        eps: float | None = None,
-        delta: float | None = None,
-        label: str | None = None,
-        *,
-        relation: str | None = None,
-        unit: str | None = None,
-        rule: str | None = None,
-        accounting: str | None = None,
-        cap_eps: float | None = None,
-        cap_delta: float | None = None,
-        create: bool | None = None,
-    ) -> Budget:
+        cls, path: str | os.PathLike[str], eps: float | None = None, delta: float | None = None,
+        label: str | None = None, *, relation: str | None = None, unit: str | None = None,
+        rule: str | None = None, accounting: str | None = None, cap_eps: float | None = None,
+        cap_delta: float | None = None, create: bool | None = None,
+    ) -> Budget:  # fmt: skip
         """Create or reopen a ledger file.
 
         Parameters
@@ -136,16 +120,11 @@ class Budget(ReportedBudget):
         separate budget. A file with two names (a hard link, a mount of the file itself) is refused:
         mount the folder.
         """
+        unit = None if unit is None else checked_unit(unit)
         typed = {
-            "eps": eps,
-            "delta": delta,
-            "label": label,
-            "relation": relation,
-            "unit": None if unit is None else checked_unit(unit),
-            "rule": _rule(accounting, rule),
-            "cap_eps": cap_eps,
-            "cap_delta": cap_delta,
-        }
+            "eps": eps, "delta": delta, "label": label, "relation": relation, "unit": unit,
+            "rule": _rule(accounting, rule), "cap_eps": cap_eps, "cap_delta": cap_delta,
+        }  # fmt: skip
         if create not in (None, True, False):
             raise RequestError("create= must be True, False or None")
         store = FileStore.open(path, {k: v for k, v in typed.items() if v is not None}, create)

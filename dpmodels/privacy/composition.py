@@ -442,28 +442,21 @@ class Guarantee(StatedGuarantee):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON-ready values; mechanisms by kind, name and parameters."""
+        steps = [
+            {
+                "name": s.name, "mechanism": mechanism_to_dict(s.mechanism), "share": s.share,
+                "failure": s.failure, "reply_test": s.reply_test, "label": s.label,
+                **({"no_reply_eps": s.no_reply_eps} if s.no_reply_eps else {}),
+            }
+            for s in self.steps
+        ]  # fmt: skip
         return {
-            "steps": [
-                {
-                    "name": s.name,
-                    "mechanism": mechanism_to_dict(s.mechanism),
-                    "share": s.share,
-                    "failure": s.failure,
-                    "reply_test": s.reply_test,
-                    "label": s.label,
-                    **({"no_reply_eps": s.no_reply_eps} if s.no_reply_eps else {}),
-                }
-                for s in self.steps
-            ],
-            "eps": self.eps,
-            "delta": self.delta,
-            "relation": self.relation,
-            "unit": self.unit,
-            "seeded": self.seeded,
+            "steps": steps, "eps": self.eps, "delta": self.delta, "relation": self.relation,
+            "unit": self.unit, "seeded": self.seeded,
             "notes": [note.to_dict() for note in self.notes],
             "record_pair": None if self.record_pair is None else list(self.record_pair),
             "proved": self.proved,
-        }
+        }  # fmt: skip
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Guarantee:
@@ -472,17 +465,10 @@ class Guarantee(StatedGuarantee):
             Step(**{**s, "mechanism": mechanism_from_dict(s["mechanism"])}) for s in saved["steps"]
         )
         pair = saved.get("record_pair")
-        return cls(
-            steps,
-            saved["eps"],
-            saved["delta"],
-            saved["relation"],
-            saved["unit"],
-            saved["seeded"],
-            tuple(saved["notes"]),
-            None if pair is None else (pair[0], pair[1]),
-            saved.get("proved"),
-        )
+        plain = {name: saved[name] for name in ("eps", "delta", "relation", "unit", "seeded")}
+        pair = None if pair is None else (pair[0], pair[1])
+        notes, proved = tuple(saved["notes"]), saved.get("proved")
+        return cls(steps, **plain, notes=notes, record_pair=pair, proved=proved)
 
     def __getstate__(self) -> dict[str, Any]:
         hidden = ("_parts", "_curve", "gaussian_cover")

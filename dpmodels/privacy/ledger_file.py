@@ -831,21 +831,14 @@ def _account(db: sqlite3.Connection, state: _Known) -> Account:
     """Return the account that a ledger file holds."""
     saved, sums = _meta(db), state.sums
     caps, boxes = saved["caps"], saved.get("boxes", ())
+    names = ("eps", "delta", "relation", "unit", "rule", "cap_eps", "cap_delta")
     return Account(
-        saved["eps"],
-        saved["delta"],
-        saved["relation"],
-        saved["unit"],
-        saved["rule"],
-        saved["cap_eps"],
-        saved["cap_delta"],
-        None if caps is None else (caps[0], caps[1], caps[2]),
-        (sums[0], sums[1], sums[2]),
-        (sums[3], sums[4]),
-        state.number,
-        tuple((box[0], box[1], box[2]) for box in boxes if len(box) == 3),
-        sum(box[2] for box in boxes if len(box) == 4),
-    )
+        **{name: saved[name] for name in names},
+        caps=None if caps is None else (caps[0], caps[1], caps[2]),
+        spent=(sums[0], sums[1], sums[2]), pairs=(sums[3], sums[4]), calls=state.number,
+        boxes=tuple((box[0], box[1], box[2]) for box in boxes if len(box) == 3),
+        sums=sum(box[2] for box in boxes if len(box) == 4),
+    )  # fmt: skip
 
 
 def _charges(db: sqlite3.Connection) -> tuple[Charge, ...]:

@@ -362,12 +362,9 @@ class PeopleRows(OfRows):
         return self._whole[1]
 
     def sample(
-        self,
-        design: Design,
-        indices: Sequence[int],
-        keep: Index | None,
+        self, design: Design, indices: Sequence[int], keep: Index | None,
         draw: Callable[[int], npt.NDArray[np.uint8]],
-    ) -> Array:
+    ) -> Array:  # fmt: skip
         """Return design columns (k, n) with one row per person, that of the smallest keyed hash.
 
         ``keep``: which indices of people are wanted (sorted); ``draw(m)``: secret uniform bytes,

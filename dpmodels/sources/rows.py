@@ -414,9 +414,8 @@ class Rows(OfRows):
             for passed, chunk in tossed(names, coins.choose):
                 yield passed, self._cells(chunk, kinds)
             return
-        ahead: list[_Ahead] = [
-            (dict(kinds), later.every, []) for later in self._fitting(kinds, coins)
-        ]
+        fitting = self._fitting(kinds, coins)
+        ahead: list[_Ahead] = [(dict(kinds), later.every, []) for later in fitting]
         for columns in self._all_cells(source, kinds):
             passed = len(columns[names[0]])
             for later, (_, _, part) in zip(coins.then, ahead, strict=False):
@@ -451,15 +450,9 @@ class Rows(OfRows):
         A rule of public numbers, by rows and columns: of tables that have to be decoded, or whose
         cells are in memory as somebody else's types.
         """
-        in_memory = getattr(self.source, "decoded", False) or getattr(
-            self.source, "in_memory", False
-        )
-        return (
-            self._public_n
-            and self._passes > 1
-            and in_memory
-            and 8 * len(kinds) * self.n <= KEPT_BYTES
-        )
+        held = any(getattr(self.source, what, False) for what in ("decoded", "in_memory"))
+        small = 8 * len(kinds) * self.n <= KEPT_BYTES
+        return self._public_n and self._passes > 1 and held and small
 
     def _all_cells(self, source: Source, kinds: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the coerced cells of every chunk: one pass, decoded or kept from an earlier one."""

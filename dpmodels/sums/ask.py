@@ -22,11 +22,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.privacy.run import ROUND_UP, OwnProof, Run, stability_threshold, tail_margin
-from dpmodels.proof.prove import (
-    Of,
-    rank_sensitivity,
-    sensitivity,
-)
+from dpmodels.proof.prove import Of, rank_sensitivity, sensitivity
 from dpmodels.proof.sets import Ball, Box, Interval, NuclearBall
 from dpmodels.proof.statistics import Gram, Norm, Ranks, Split, Statistic, Sum
 from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows

@@ -263,11 +263,8 @@ class CellSums:
     seconds: Integers  # (d, d) object array: ``sum rho rho'``
 
     def __add__(self, other: CellSums) -> CellSums:
-        return CellSums(
-            self.squares + other.squares,
-            self.firsts + other.firsts,
-            self.seconds + other.seconds,
-        )
+        a, b = self, other
+        return CellSums(a.squares + b.squares, a.firsts + b.firsts, a.seconds + b.seconds)
 
     def __repr__(self) -> str:
         return "<sums by cell, confidential>"

@@ -830,8 +830,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/privacy/account.py",
-        "self.spent[2] + entry.failure,",
-        "self.spent[2],",
+        "u + entry.pure, f + entry.failure)",
+        "u + entry.pure, f)",
         ("tests/unit/privacy/test_budget.py", "tests/privacy/test_exact_pins.py"),
     ),
     Mutant(
