@@ -132,7 +132,7 @@ _REFUSED = {
 
 
 def refused(what: str, file: Path, witness: Path | None = None, **facts: Any) -> BudgetError:
-    """Return the error for a ledger file; ``witness`` is the list of charges beside it."""
+    """Return the error for a ledger file, or for a file and its witness."""
     if witness is not None:
         facts["name"] = repr(witness.name)
         facts["deliberate"] = f"if this is meant, remove {str(witness)!r}"

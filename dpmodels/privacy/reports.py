@@ -11,7 +11,8 @@ from dpmodels.attacker import ExplainedBudget
 from dpmodels.errors import choice
 from dpmodels.privacy.account import Account
 from dpmodels.privacy.composition import Guarantee
-from dpmodels.privacy.ledger_file import Charge, FileStore, MemoryStore
+from dpmodels.privacy.ledger_file import Charge as Charge
+from dpmodels.privacy.ledger_file import FileStore, MemoryStore
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Mechanism, Profile, Pure, Step
 from dpmodels.privacy.remainder import Remaining
 from dpmodels.privacy.returns import currency_of, part_returned

@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.scoring import rules
-from dpmodels.sums.rowmap import unit_rows
-from dpmodels.sums.scaling import UnitScale
+from dpmodels.sums.rowmap import UnitScale, unit_rows
 from dpmodels.variables import Levels, Text, Variable
 
 if TYPE_CHECKING:

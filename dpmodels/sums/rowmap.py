@@ -34,7 +34,7 @@ from dpmodels.sums.products import (
     squares,
     towards_zero,
 )
-from dpmodels.sums.scaling import UnitScale
+from dpmodels.sums.scaling import UnitScale as UnitScale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design, TermInfo
