@@ -37,6 +37,17 @@ def checked_unit(unit: Any) -> str:
     return unit if unit in LEVELS or column_of(unit) else unit_of(unit)
 
 
+def rule_named(accounting: str | None, rule: str | None) -> str | None:
+    """Return the rule that ``accounting=`` or ``rule=`` names."""
+    if accounting is None:
+        return rule
+    words = {"gaussian": "mixed", "sums": "basic", "pure": "basic"}
+    choice("accounting", accounting, sorted(words))
+    if rule not in (None, words[accounting]):
+        raise RequestError(f"accounting={accounting!r} is rule={words[accounting]!r}: give one")
+    return words[accounting]
+
+
 def new_account(
     eps: Any, delta: Any, relation: str, unit: str, rule: str, cap_eps: Any, cap_delta: Any
 ) -> Account:

@@ -11,9 +11,9 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from dpmodels.errors import BudgetError, PrivacyBugError, RequestError, choice, shown
+from dpmodels.errors import BudgetError, PrivacyBugError, RequestError, shown
 from dpmodels.privacy.account import joint
-from dpmodels.privacy.asked import checked_number, checked_unit, new_account
+from dpmodels.privacy.asked import checked_number, checked_unit, new_account, rule_named
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.ledger_file import Charge, FileStore, MemoryStore
 from dpmodels.privacy.reports import Ledger, ReportedBudget
@@ -70,7 +70,7 @@ class Budget(ReportedBudget):
                 f"a budget has a delta next to its eps, well below one over the number of rows: "
                 f"dp.Budget({shown(eps)}, 1e-6); delta=0 is pure differential privacy"
             )
-        rule = _rule(accounting, None if rule == "auto" else rule) or rule
+        rule = rule_named(accounting, None if rule == "auto" else rule) or rule
         account = new_account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
         self._store = MemoryStore(account)
         self.label = ""
@@ -123,7 +123,7 @@ class Budget(ReportedBudget):
         unit = None if unit is None else checked_unit(unit)
         typed = {
             "eps": eps, "delta": delta, "label": label, "relation": relation, "unit": unit,
-            "rule": _rule(accounting, rule), "cap_eps": cap_eps, "cap_delta": cap_delta,
+            "rule": rule_named(accounting, rule), "cap_eps": cap_eps, "cap_delta": cap_delta,
         }  # fmt: skip
         if create not in (None, True, False):
             raise RequestError("create= must be True, False or None")
@@ -314,14 +314,3 @@ def current_budget() -> Budget | None:
             "call would be charged to nobody. Give it budget=... Nothing was read or charged"
         )
     return innermost
-
-
-def _rule(accounting: str | None, rule: str | None) -> str | None:
-    """Return the rule that ``accounting=`` or ``rule=`` names."""
-    if accounting is None:
-        return rule
-    words = {"gaussian": "mixed", "sums": "basic", "pure": "basic"}
-    choice("accounting", accounting, sorted(words))
-    if rule not in (None, words[accounting]):
-        raise RequestError(f"accounting={accounting!r} is rule={words[accounting]!r}: give one")
-    return words[accounting]

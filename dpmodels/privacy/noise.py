@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import agm
+from dpmodels.privacy.seeded import NoiseSource as NoiseSource
 from dpmodels.privacy.seeded import SeededNoise
 
 # -- The coin of efficient Propose-Test-Release (Shen, Tong and Wang, Algorithm 2; general split).
@@ -385,39 +386,6 @@ class _Target(NamedTuple):
 
 #: So many draws are made at once; fewer one by one.
 _MANY = 12
-
-
-class NoiseSource(Protocol):
-    """Interface of a source of noise. ``private`` is False for seeded and test sources."""
-
-    private: bool
-
-    def discrete_gaussian(self, sigma2: Fraction, size: int) -> list[int]:
-        """Draw integers with P(k) proportional to exp(-k^2 / (2 sigma2))."""
-
-    def discrete_laplace(self, scale: Fraction, size: int) -> list[int]:
-        """Draw integers with P(k) proportional to exp(-|k| / scale)."""
-
-    def bernoulli(self, p: float) -> bool:
-        """Draw an event of probability ``p``."""
-
-    def normals(self, size: int) -> npt.NDArray[np.float64]:
-        """Draw float standard normals."""
-
-    def uniforms(self, size: int) -> npt.NDArray[np.float64]:
-        """Draw floats in (0, 1)."""
-
-    def exponentials(self, size: int) -> npt.NDArray[np.float64]:
-        """Draw float standard exponentials."""
-
-    def integers_below(self, n: int, size: int) -> list[int]:
-        """Draw uniform integers in 0..n-1."""
-
-    def permutation(self, n: int) -> npt.NDArray[np.intp]:
-        """Draw a uniform permutation of 0..n-1."""
-
-    def coins(self, size: int) -> npt.NDArray[np.uint8]:
-        """Draw uniform bytes."""
 
 
 class _Bits:

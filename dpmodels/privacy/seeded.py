@@ -1,12 +1,46 @@
-"""Reproducible noise from a seed, for tests and vignettes: what is made with it is not private."""
+"""Interface of noise, and reproducible noise from a seed: what is made with that is not private."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+
+class NoiseSource(Protocol):
+    """Interface of a source of noise. ``private`` is False for seeded and test sources."""
+
+    private: bool
+
+    def discrete_gaussian(self, sigma2: Fraction, size: int) -> list[int]:
+        """Draw integers with P(k) proportional to exp(-k^2 / (2 sigma2))."""
+
+    def discrete_laplace(self, scale: Fraction, size: int) -> list[int]:
+        """Draw integers with P(k) proportional to exp(-|k| / scale)."""
+
+    def bernoulli(self, p: float) -> bool:
+        """Draw an event of probability ``p``."""
+
+    def normals(self, size: int) -> npt.NDArray[np.float64]:
+        """Draw float standard normals."""
+
+    def uniforms(self, size: int) -> npt.NDArray[np.float64]:
+        """Draw floats in (0, 1)."""
+
+    def exponentials(self, size: int) -> npt.NDArray[np.float64]:
+        """Draw float standard exponentials."""
+
+    def integers_below(self, n: int, size: int) -> list[int]:
+        """Draw uniform integers in 0..n-1."""
+
+    def permutation(self, n: int) -> npt.NDArray[np.intp]:
+        """Draw a uniform permutation of 0..n-1."""
+
+    def coins(self, size: int) -> npt.NDArray[np.uint8]:
+        """Draw uniform bytes."""
 
 
 class SeededNoise:
