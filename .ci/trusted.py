@@ -32,7 +32,8 @@ GROUPS = (
     (
         "Charges, curves and noise",
         "What a step costs, how steps compose, what is drawn, what a budget has left.",
-        "privacy/",
+        "privacy/account.py privacy/budget.py privacy/composition.py privacy/ledger_file.py "
+        "privacy/mechanisms.py privacy/noise.py privacy/returns.py privacy/run.py",
     ),
     (
         "The wall",
@@ -42,7 +43,8 @@ GROUPS = (
     (
         "From cells to integers",
         "Every row ends in its clip set, as a function of itself alone; sums are exact.",
-        "sums/ formula/program.py cells.py formula/reading.py survey.py",
+        "sums/cells.py sums/labels.py sums/products.py sums/rowmap.py formula/program.py cells.py "
+        "formula/reading.py",
     ),
     (
         "Whose rows these are",

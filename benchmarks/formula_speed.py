@@ -75,7 +75,8 @@ def block_loop(design, df):
 
 def exact_loop(design, df):
     from dpmodels.sums.cells import gram
-    from dpmodels.sums.rowmap import RowMap, unit_scale
+    from dpmodels.sums.rowmap import RowMap
+    from dpmodels.sums.scaling import unit_scale
 
     return gram(blocks(design, df), RowMap(unit_scale(design), np.ones(design.q)))
 
@@ -84,7 +85,8 @@ def counting_loop(design, df):
     from dpmodels.sources.rows import Rows
     from dpmodels.sources.tasks import as_source
     from dpmodels.sums.cells import gram_over
-    from dpmodels.sums.rowmap import RowMap, unit_scale
+    from dpmodels.sums.rowmap import RowMap
+    from dpmodels.sums.scaling import unit_scale
 
     rowmap = RowMap(unit_scale(design), np.ones(design.q))
     return gram_over(Rows(as_source(df), len(df)), design, rowmap)

@@ -24,8 +24,8 @@ import dpmodels as dp
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from tasks_speed import peak_anonymous
 
+from dpmodels.sources.parts import CONNECTED
 from dpmodels.sources.summed import Task
-from dpmodels.sources.tables import CONNECTED
 from dpmodels.sources.tasks import Threads
 
 PART = 1_000_000

@@ -35,7 +35,7 @@ from dpmodels.units import Person, column_of
 if TYPE_CHECKING:
     from dpmodels.privacy.composition import Guarantee
     from dpmodels.privacy.ledger_file import Charge
-    from dpmodels.sources.tables import Source
+    from dpmodels.sources.parts import Source
 
 __all__ = [
     "Opened",
@@ -154,20 +154,12 @@ def checked(budget: Any, seed: Any) -> None:
 def opened(label: str, plan: Planned, budget: Any, seed: int | None, *, what: str = "") -> Opened:
     """Check, warn, charge: everything that comes before the first row.
 
-    Parameters
-    ----------
-    label : str
-        The call as printed in the ledger; public.
-    plan : Planned
-        Its guarantee is charged in full.
-    budget : Budget or None
-        None: that of the enclosing ``with budget:`` block, if there is one.
-    what : str
-        Subject of the warning that a seed brings, as in "the fit is ".
+    ``label`` is the call as printed in the ledger: public. Without a budget it is that of the
+    enclosing ``with budget:`` block. ``what``: subject of the warning that a seed brings, as in
+    "the fit is ".
 
-    Privacy
-    -------
-    Reads no row and draws no noise. A crash after this leaves the charge standing.
+    **Privacy.** Reads no row and draws no noise. The guarantee of the plan is charged in full, and
+    a crash after this leaves the charge standing.
     """
     checked(budget, seed)
     if refusal := getattr(plan, "refusal", ""):
@@ -239,29 +231,15 @@ def people_count(source: Source, person: Person, *, public_n: bool) -> int:
 
 
 def rows_of(
-    source: Source,
-    n: int,
-    progress: bool | None = False,
-    *,
-    person: Person | None = None,
-    kinds: Any = None,
-    seed: int | None = None,
-    **reading: Any,
-) -> Any:
+    source: Source, n: int, progress: bool | None = False, *, person: Person | None = None,
+    kinds: Any = None, seed: int | None = None, **reading: Any,
+) -> Any:  # fmt: skip
     """Return the rows of a source for :func:`released`; no cell is read before the stage.
 
-    Parameters
-    ----------
-    source, n, progress, **reading
-        As in :class:`dpmodels.sources.rows.Rows`.
-    person : Person or None
-        The unit, if it is a person: the rows then come person by person
-        (:class:`dpmodels.sources.people.PeopleRows`), without a bar; or ``max_rows=`` of each, as
-        rows (:class:`dpmodels.sources.people.CappedRows`).
-    kinds : mapping
-        Variables of the design, for capped rows.
-    seed : int or None
-        Of the call: which rows are kept is drawn.
+    Arguments are as in :class:`dpmodels.sources.rows.Rows`. If the unit is a ``person`` the rows
+    come person by person (:class:`dpmodels.sources.people.PeopleRows`), without a bar; or
+    ``max_rows=`` of each, as rows (:class:`dpmodels.sources.people.CappedRows`): of the variables
+    ``kinds``, and drawn by the ``seed`` of the call.
     """
     from dpmodels.sources.tasks import executor_for
 
@@ -284,16 +262,11 @@ def rows_of(
 def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
     """Call the stage on the rows, once: the sole caller of anything that reads them.
 
-    Parameters
-    ----------
-    stage : function
-        ``stage(plan, ask)``: what it returns is released.
-    rows : Rows, or the private argument of a call that has no table (votes)
+    What ``stage(plan, ask)`` returns is released. ``rows`` is the private argument itself of a call
+    that has no table (votes).
 
-    Privacy
-    -------
-    Under the guard: no warning gets out, and an exception says nothing of the rows. A second
-    stage for one charge is refused.
+    **Privacy.** Under the guard: no warning gets out, and an exception says nothing of the rows. A
+    second stage for one charge is refused.
     """
     if not door._runs:
         raise PrivacyBugError("this call was charged once and its stage ran already")
@@ -339,35 +312,17 @@ def run_stage(
 ) -> tuple[Opened, T]:  # fmt: skip
     """Open the door and call the stage: the one way from a verb to private rows.
 
-    Parameters
-    ----------
-    label, plan, budget, seed, what
-        As :func:`opened` takes them.
-    stage
-        As :func:`released` takes it.
-    rows : function
-        Makes what :func:`released` takes: nothing is opened before the charge.
-
-    Returns
-    -------
-    door, found
-        What was charged, and what the stage returned.
+    ``rows`` makes what :func:`released` takes: nothing is opened before the charge. Return what was
+    charged, and the result of the stage.
     """
     door = opened(label, plan, budget, seed, what=what)
     return door, released(door, stage, rows())
 
 
 def row_count(source: Source, declared: int | None, name: str, *, asks_n: bool = True) -> int:
-    """Return the public number of rows, counting a source that does not state it.
+    """Return the public number of rows, counting the column ``name`` if the source states none.
 
-    Parameters
-    ----------
-    declared : int or None
-        ``n=`` of the call.
-    name : str
-        A column to count by.
-    asks_n : bool
-        Whether the call has an ``n=`` that could say it.
+    ``declared`` is ``n=`` of the call, if it has one (``asks_n``).
     """
     check_unit(source, None)
     if source.n is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dpmodels.attacker import Explanation, of_guarantee
 from dpmodels.errors import RequestError, choice
+from dpmodels.privacy.asked import checked_number, checked_unit
 from dpmodels.privacy.composition import Guarantee
-from dpmodels.privacy.ledger_file import checked_number, checked_unit
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Step, eps_gdp
 
 

@@ -25,7 +25,7 @@ from dpmodels.privacy.mechanisms import (
     is_gaussian,
     pair_of_rows,
 )
-from dpmodels.privacy.run import PROOF_OF_METHOD
+from dpmodels.privacy.proofs import PROOF_OF_METHOD
 from dpmodels.tables.table import Shown, Table, plain
 
 if TYPE_CHECKING:
@@ -541,7 +541,7 @@ def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
 
 def plan_table(plan: Plan[Any]) -> Table:
     """Return the plan as a table of columns, and one of the releases below it."""
-    from dpmodels.privacy.budget import shown_step
+    from dpmodels.privacy.reports import shown_step
 
     has_errors, forecasts = bool(plan.expected_se), plan.coefficient_forecasts
     columns = [

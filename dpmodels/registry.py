@@ -441,7 +441,7 @@ def methods(name: str | None = None) -> pd.DataFrame:
     Public: reads no data, costs nothing.
     """
     from dpmodels.methods_table import MethodTable, OptionTable
-    from dpmodels.privacy.run import PROOF_OF_METHOD
+    from dpmodels.privacy.proofs import PROOF_OF_METHOD
 
     registered = _entries()
     verbs = dict.fromkeys([*_MODULES, *(verb for verb, _ in registered)])

@@ -44,9 +44,10 @@ from dpmodels.errors import (
 )
 from dpmodels.formula.schema import declared_schema
 from dpmodels.planning import Plan, capped_plan, check_size
-from dpmodels.quiet import one_thread, tell
+from dpmodels.quiet import tell
 from dpmodels.records import check_n
 from dpmodels.registry import method_names, methods
+from dpmodels.resources import one_thread
 from dpmodels.sources.tables import Features
 from dpmodels.sources.tasks import Elsewhere, as_source, need_rows
 from dpmodels.variables import Count, Real

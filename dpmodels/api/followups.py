@@ -16,7 +16,7 @@ from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
 from dpmodels.errors import BudgetError, NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.formula.schema import Schema, declared_schema
-from dpmodels.privacy.composition import neighbours_of
+from dpmodels.privacy.statements import neighbours_of
 from dpmodels.records import check_eps_delta
 from dpmodels.survey import Survey
 from dpmodels.units import column_of, named, person_of, unit_of

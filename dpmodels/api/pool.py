@@ -32,9 +32,9 @@ from dpmodels.models.table.show import layout_from
 from dpmodels.models.table.table import TableDetail
 from dpmodels.models.window import Windows
 from dpmodels.notes import Severity, note_of
-from dpmodels.privacy.budget import Charge, Ledger, frame, of_call
 from dpmodels.privacy.composition import Guarantee, delta_of_parts
 from dpmodels.privacy.mechanisms import Approximate, Pure, Step
+from dpmodels.privacy.reports import Charge, Ledger, frame, of_call
 from dpmodels.records import Estimate
 from dpmodels.registry import resolve
 from dpmodels.results.fit import Fit

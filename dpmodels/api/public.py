@@ -14,9 +14,9 @@ from dpmodels.door import people_count, rows_of
 from dpmodels.errors import DPModelsError, RequestError
 from dpmodels.models.public import PublicRows, PublicStart, before_passes
 from dpmodels.proof.prove import sensitivity
-from dpmodels.quiet import one_thread
 from dpmodels.records import OPEN_ENDS
 from dpmodels.registry import resolve
+from dpmodels.resources import one_thread
 from dpmodels.scoring.models import LeastSquares
 from dpmodels.scoring.pass_plan import Pilot
 from dpmodels.sums.ask import ALL, Noisy, Query, Read

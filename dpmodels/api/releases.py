@@ -21,8 +21,9 @@ from dpmodels.errors import (
     did_you_mean,
     shown,
 )
-from dpmodels.quiet import one_thread, tell
+from dpmodels.quiet import tell
 from dpmodels.records import Estimate, Release, Request, check_eps_delta, check_n
+from dpmodels.resources import one_thread
 from dpmodels.units import LEVELS, NO_IDS, NO_PEOPLE, identifier_among
 
 if TYPE_CHECKING:

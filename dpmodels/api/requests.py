@@ -391,7 +391,7 @@ def _person(
     if person is None:
         return None
     if person.sort:
-        from dpmodels.sources.sorted import check_sorter
+        from dpmodels.sources.scratch import check_sorter
 
         check_sorter()
     if not (method.people or person.most):
@@ -507,7 +507,7 @@ def check_declared(
             )
         )
     from dpmodels.formula.parser import inline_variables
-    from dpmodels.sources.tables import Untyped
+    from dpmodels.sources.parts import Untyped
 
     inline = inline_variables(formula)
     untyped = [name for name in silent if isinstance(kinds, Untyped) and name not in inline]

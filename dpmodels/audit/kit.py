@@ -41,8 +41,8 @@ from dpmodels.errors import DPModelsError, RequestError, did_you_mean
 from dpmodels.formula.schema import Schema
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Step, mu_gdp
-from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
+from dpmodels.privacy.seeded import SeededNoise
 from dpmodels.proof.prove import Of, rank_sensitivity
 from dpmodels.proof.statistics import Ranks
 from dpmodels.quiet import quiet

@@ -23,7 +23,7 @@ from dpmodels.formula.compile import (
 )
 from dpmodels.formula.design import Column, Design, TermInfo, as_cell
 from dpmodels.formula.parser import needed_variables
-from dpmodels.formula.program import Atom, CellProgram, CellSource, Product, Program, rules
+from dpmodels.formula.program import Atom, CellProgram, CellSource, Product, Program, Rule
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import (
     Basis,
@@ -764,3 +764,29 @@ class Builder:
                 f'subset={self.subset!r} must be a comparison, for example subset="alcohol > 10"'
             )
         return node
+
+
+def rules(schema: Schema, na: str) -> dict[str, Rule]:
+    """Return the rule of each variable under a missing-value policy (see ``theory.md``)."""
+    out = {}
+    middle: float | None
+    for name, v in schema.items():
+        declared = getattr(v, "na", None)
+        if v.kind == "text":
+            code, middle = None, 0.0
+        elif isinstance(v, Levels):
+            level = declared if declared is not None else v.other
+            code = None if level is None else float(v.levels.index(level))
+            middle = 0.0
+        else:
+            code = declared
+            middle = None if v.interval is None else 0.5 * (v.interval[0] + v.interval[1])
+            if v.kind in ("binary", "count") and middle is not None:
+                middle = float(int(middle))
+        fill = {
+            "zero-row": None,
+            "declared": code,
+            "impute-midpoint": code if code is not None else middle,
+        }[na]
+        out[name] = Rule(v.interval, fill)
+    return out

@@ -23,8 +23,8 @@ from dpmodels.formula.compile import (
     variable_cat,
     variable_name,
 )
-from dpmodels.formula.reading import hash_text
 from dpmodels.formula.refuse import need_levels, need_range, refused_call, refused_name
+from dpmodels.formula.spelled import hash_text
 from dpmodels.formula.words import (
     CALLS,
     FUNCTIONS,

@@ -14,10 +14,10 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import FormulaError, choice, did_you_mean
-from dpmodels.formula.program import CellSource, Grid, Product, Program
+from dpmodels.formula.program import CellProgram, CellSource, Grid, Product, Program
 from dpmodels.formula.reading import coerce_all
 from dpmodels.formula.schema import Schema
-from dpmodels.formula.words import Basis, Cat, Factor, Interval, magnitude
+from dpmodels.formula.words import Basis, Cat, Factor, Interval, Node, magnitude
 from dpmodels.variables import LARGEST, Binary, Levels, Variable
 
 _NORMS = ("l2", "l1", "linf")
@@ -297,7 +297,7 @@ class Design:
         comparisons, splines and events have ranges that no data can improve.
         """
         assert self.program is not None
-        free = self.program.data_free(self.schema)
+        free = _data_free(self.program, self.schema)
 
         def forget(c: Column, j: int) -> Column:
             return c if free[j] else replace(c, lower=None, upper=None)
@@ -617,3 +617,21 @@ def _cells(
     table = np.zeros((design.q, K))
     table[list(places)] = out
     return table, missing
+
+
+def _data_free(program: Program | CellProgram, schema: Schema) -> list[bool]:
+    """Return for each buffer row whether its range follows from its form: no data improve it."""
+    if isinstance(program, CellProgram):
+        return [source.levels is not None for source in program.sources]
+
+    def free(source: Node | Basis | Cat | None) -> bool:
+        if not isinstance(source, Node) or source.boolean:
+            return True
+        return all(schema[v].kind == "binary" for v in source.variables)
+
+    out: list[bool] = []
+    for p in program.products:
+        out += [all(free(a.source) for a in p.atoms)] * p.width
+    if program.response is not None:
+        out.append(free(program.response) and (program.offset is None or free(program.offset)))
+    return out

@@ -18,7 +18,6 @@ import numpy as np
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import Basis, Cat, Interval, Node
 from dpmodels.opaque import Rows, whole_codes
-from dpmodels.variables import Levels
 
 Array = Any  # numpy.ndarray of float64 or int
 
@@ -107,32 +106,6 @@ class Rule:
 
     interval: Interval
     fill: float | None
-
-
-def rules(schema: Schema, na: str) -> dict[str, Rule]:
-    """Return the rule of each variable under a missing-value policy (see ``theory.md``)."""
-    out = {}
-    middle: float | None
-    for name, v in schema.items():
-        declared = getattr(v, "na", None)
-        if v.kind == "text":
-            code, middle = None, 0.0
-        elif isinstance(v, Levels):
-            level = declared if declared is not None else v.other
-            code = None if level is None else float(v.levels.index(level))
-            middle = 0.0
-        else:
-            code = declared
-            middle = None if v.interval is None else 0.5 * (v.interval[0] + v.interval[1])
-            if v.kind in ("binary", "count") and middle is not None:
-                middle = float(int(middle))
-        fill = {
-            "zero-row": None,
-            "declared": code,
-            "impute-midpoint": code if code is not None else middle,
-        }[na]
-        out[name] = Rule(v.interval, fill)
-    return out
 
 
 @dataclass(frozen=True)
@@ -335,21 +308,6 @@ class Program:
             if block.bad is not None and self.marks:
                 out[mark, block.bad] = np.nan
 
-    def data_free(self, schema: Schema) -> list[bool]:
-        """Return for each buffer row whether its range follows from its form."""
-
-        def free(source: Node | Basis | Cat | None) -> bool:
-            if not isinstance(source, Node) or source.boolean:
-                return True
-            return all(schema[v].kind == "binary" for v in source.variables)
-
-        out: list[bool] = []
-        for p in self.products:
-            out += [all(free(a.source) for a in p.atoms)] * p.width
-        if self.response is not None:
-            out.append(free(self.response) and (self.offset is None or free(self.offset)))
-        return out
-
     def matrix(self, chunk: Mapping[str, Array], m: int, clip: bool) -> Array:
         """Return the (m, p) design of new rows; rows with a missing cell are NaN."""
         out = np.empty((self.columns, m))
@@ -473,11 +431,6 @@ class CellProgram:
                 for row, source in zip(cells, self.sources, strict=True):
                     gone = np.nan if source.levels is None else float(len(source.levels))
                     row[~inside] = gone
-
-    def data_free(self, schema: Schema) -> tuple[bool, ...]:
-        """Return for each column whether no data could improve its range."""
-        return tuple(s.levels is not None for s in self.sources)
-
 
 #: Columns up to which rows of a cell and numbers are summed sooner one by one.
 _WIDE = 24

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from dpmodels.errors import SchemaError
-from dpmodels.formula.reading import spellings
+from dpmodels.formula.spelled import spellings
 from dpmodels.variables import NUMERAL, Binary, Count, Date, Levels, Real, Scalar, Variable
 
 

@@ -22,7 +22,8 @@ from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import WORKING_RADIUS, Backend, Method, Option, register_method
 from dpmodels.sums.ask import Ask, Moments
-from dpmodels.sums.rowmap import RowMap, UnitScale, rescaling
+from dpmodels.sums.rowmap import RowMap
+from dpmodels.sums.scaling import UnitScale, rescaling
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

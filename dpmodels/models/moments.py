@@ -67,7 +67,8 @@ from dpmodels.registry import (
 from dpmodels.scoring.notes import empty_rows, no_ranges_note
 from dpmodels.scoring.pass_plan import first_share, noise_ratio
 from dpmodels.sums.ask import Ask, Moments, ball_map, ball_moments_query, moments_query
-from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, WithOne, identity_scale, unit_rows
+from dpmodels.sums.rowmap import OneFirst, RowMap, WithOne, unit_rows
+from dpmodels.sums.scaling import UnitScale, identity_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

@@ -50,7 +50,7 @@ from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.scoring.pass_plan import noise_ratio
 from dpmodels.sums.ask import Added, Ask, Counts, Query
 from dpmodels.sums.products import TOP, ExactSum, cross_product, mapped, towards_zero
-from dpmodels.sums.rowmap import UnitScale, rescaling, unit_scale
+from dpmodels.sums.scaling import UnitScale, rescaling, unit_scale
 
 if TYPE_CHECKING:
 

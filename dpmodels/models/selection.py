@@ -21,7 +21,8 @@ from dpmodels.own.best import BEST_STEP, Choice, chosen
 from dpmodels.own.proposed import safe_number, safe_vector
 from dpmodels.privacy.composition import Guarantee, delta_of_parts
 from dpmodels.privacy.mechanisms import RDP, Approximate, Step, mu_gdp
-from dpmodels.privacy.run import RUNS_NOTE, own_proof
+from dpmodels.privacy.proofs import PROVED
+from dpmodels.privacy.run import RUNS_NOTE
 from dpmodels.records import check_eps_delta
 
 
@@ -63,7 +64,7 @@ def select(
         raise RequestError("there are no candidates")
     mu = strength_per_candidate(eps, delta, kind, float(mean))
     steps = (_step(kind, mu, float(mean)),)
-    notes = (RUNS_NOTE, own_proof("selection").note)
+    notes = (RUNS_NOTE, PROVED["selection"].note)
     guarantee = Guarantee(steps, eps, delta, relation, notes=notes)
     return chosen("select(...)", Choice(guarantee, float(mean)), candidates, budget, seed)
 
@@ -77,7 +78,7 @@ def select_tested(
     See :func:`dpmodels.dp_select`.
     """
     step = Step(BEST_STEP, Approximate(eps, delta), share=1.0, label="best of tested runs")
-    notes = (RUNS_NOTE, own_proof("selection").note)
+    notes = (RUNS_NOTE, PROVED["selection"].note)
     guarantee = Guarantee((step,), eps, delta, relation, notes=notes)
     return chosen("dp_select(...)", Choice(guarantee, mean), candidates, budget, seed)
 

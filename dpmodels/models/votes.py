@@ -17,7 +17,8 @@ from dpmodels.own.voting import (
 )
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, eps_gdp
-from dpmodels.privacy.run import FLOAT_NOTE, own_proof
+from dpmodels.privacy.proofs import PROVED
+from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.tables.table import Result, Table, forest
 
 
@@ -105,7 +106,7 @@ class PateResult(Result):
 
 def vote_plan(names: Sequence[Any], voters: int, eps: float, delta: float) -> VotePlan:
     """Plan one vote."""
-    proof_note = own_proof("stable winner").note
+    proof_note = PROVED["stable winner"].note
     guarantee = Guarantee(vote_steps(eps, delta), eps, delta, notes=(proof_note,))
     return VotePlan(tuple(names), guarantee, voters)
 
@@ -117,7 +118,7 @@ def pate_plan(
     """Plan the answers to all queries of an array of votes of this shape."""
     queries = shape[0] if counts else shape[1]
     free = data_independent_eps(sigma, queries, delta)
-    proof_note = own_proof("PATE with a data-dependent bound").note
+    proof_note = PROVED["PATE with a data-dependent bound"].note
     notes = (FLOAT_NOTE, proof_note) if free > eps else ()
     guarantee = Guarantee(pate_steps(eps, delta, sigma, queries), eps, delta, notes=notes)
     return PatePlan(classes, counts, sigma, test_eps, free, guarantee, teachers, queries)

@@ -21,7 +21,8 @@ from dpmodels.privacy.run import ROUND_UP, own_proof
 from dpmodels.proof.prove import Of
 from dpmodels.records import Release
 from dpmodels.sums.ask import ALL, Added, Ask, Moments, Query, Raw, Read
-from dpmodels.sums.rowmap import RowMap, unit_scale
+from dpmodels.sums.rowmap import RowMap
+from dpmodels.sums.scaling import unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

@@ -24,7 +24,8 @@ from dpmodels.proof.sets import Ball, float_allowance, ls_bound
 from dpmodels.proof.statistics import Gram
 from dpmodels.records import Release
 from dpmodels.sums.ask import ALL, Added, Ask, Moments, Query, Read, clipped_residuals
-from dpmodels.sums.rowmap import RowMap, UnitScale, unit_scale
+from dpmodels.sums.rowmap import RowMap
+from dpmodels.sums.scaling import UnitScale, unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.cells import objects_of, read_each
-from dpmodels.formula.reading import hash_text
+from dpmodels.formula.spelled import hash_text
 from dpmodels.variables import NA_WORDS
 
 if TYPE_CHECKING:

@@ -35,13 +35,13 @@ from dpmodels.privacy.mechanisms import (
     Pure,
     Step,
     delta_gdp,
-    eps_gdp,
     gaussian_form,
     gaussian_replace,
     mu_gdp,
     mu_of_pure,
     pair_replace,
 )
+from dpmodels.privacy.remainder import ReadAccount, other_people
 from dpmodels.units import column_of, named
 
 #: Slack of the comparisons of mu. The noise is rounded up by one part in 1e9, which covers it.
@@ -57,51 +57,6 @@ _MIXED_PAIRS, _MIXED_FAILURE, _MIXED_BOXES = 0.25, 0.35, 0.1
 _FIRST_FAILURE = 0.5
 #: Boxes are placed at multiples of eps over this.
 _BOXES = 16
-
-
-class Remaining(tuple[float, float]):
-    """Remainder of a budget: ``eps, delta = budget.remaining()``.
-
-    A purely Gaussian call that asks for this (eps, delta) fits.
-
-    Attributes
-    ----------
-    eps, delta : float
-        The pair.
-    mu : float
-        What is left of the Gaussian cap (0 under the basic rule).
-    pure, failure : float
-        What is left of the caps on pure eps and on (0, delta) parts: *any* call that asks for
-        this pair fits, whatever its mechanisms.
-    """
-
-    mu: float
-    pure: float
-    failure: float
-
-    def __new__(
-        cls, eps: float, delta: float, mu: float = 0.0, pure: float = 0.0, failure: float = 0.0
-    ) -> Remaining:
-        """Make the pair, with the rest as attributes."""
-        out = super().__new__(cls, (eps, delta))
-        out.mu, out.pure, out.failure = mu, pure, failure
-        return out
-
-    @property
-    def eps(self) -> float:
-        """Left eps."""
-        return self[0]
-
-    @property
-    def delta(self) -> float:
-        """Left delta."""
-        return self[1]
-
-    def __repr__(self) -> str:
-        return (
-            f"Remaining(eps={self.eps:.6g}, delta={self.delta:.6g}, mu={self.mu:.6g}, "
-            f"pure={self.pure:.6g}, failure={self.failure:.6g})"
-        )
 
 
 @dataclass(frozen=True)
@@ -160,7 +115,7 @@ def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
     if unit != guarantee.unit:
         pair = guarantee.record_pair
         if column_of(unit) or column_of(guarantee.unit):
-            raise BudgetError(_other_people(unit, guarantee.unit))
+            raise BudgetError(other_people(unit, guarantee.unit))
         if unit != "record" or pair is None:
             raise BudgetError(
                 f"this budget protects {named(unit)}; the call protects {named(guarantee.unit)} "
@@ -182,27 +137,8 @@ def entries_of(guarantee: Guarantee, relation: str, unit: str) -> list[Entry]:
     ]
 
 
-def _other_people(budget: str, call: str) -> str:
-    """Return the error for charges whose units differ, with the call to type."""
-    theirs, ours = column_of(budget), column_of(call)
-    both = f"this budget protects {named(budget)}; the call protects {named(call)}"
-    if theirs is None:
-        return (
-            f"{both}. That says nothing of rows whose id is another: use a budget of people, "
-            f"Budget(..., unit={ours!r})"
-        )
-    if ours is None:
-        return (
-            f"{both}, and a person may have any number of them. Nothing converts the one into the "
-            "other: a proof for one row replaced says nothing of tables with more or fewer rows. "
-            f"Give the call unit={theirs!r}, and max_rows=m where its method has a proof for rows "
-            "only: at most m rows of each person are kept, and the charge is that of m"
-        )
-    return f"{both}: people of one column only add up. Give the call unit={theirs!r}"
-
-
 @dataclass(frozen=True)
-class Account:
+class Account(ReadAccount):
     """State of a budget. Immutable: a charge returns a new one."""
 
     # eps, delta: the whole budget.
@@ -238,6 +174,7 @@ class Account:
         order of calls does not matter. This choice depends on public numbers alone.
         """
         entries = entries_of(guarantee, self.relation, self.unit)
+        described = entries[0]
         if self.rule == "basic":  # the pair of the whole call is what is added up
             pair = "pair" if any(entry.how == "pair" for entry in entries) else "other"
             entries = [replace(entries[0], how=pair)]
@@ -246,21 +183,13 @@ class Account:
             after = self._try(entry)
             if after is not None:
                 return after, entry
-        raise BudgetExceededError(self._refusal(guarantee))
-
-    def _left_by(self, entry: Entry) -> float:
-        """Return how much room an account has left after a charge; negative if it does not fit."""
-        after = self._try(entry)
-        return -1.0 if after is None else after._headroom()
+        raise BudgetExceededError(self._refusal(guarantee, described))
 
     def _try(self, entry: Entry) -> Account | None:
         """Return the account after a charge, or None if it does not fit."""
         pairs = (self.pairs[0] + entry.eps, self.pairs[1] + entry.delta)
-        spent = (
-            self.spent[0] + entry.mu2,
-            self.spent[1] + entry.pure,
-            self.spent[2] + entry.failure,
-        )
+        m, u, f = self.spent
+        spent = (m + entry.mu2, u + entry.pure, f + entry.failure)
         after = replace(self, spent=spent, pairs=pairs, calls=self.calls + 1)
         if self.rule == "basic":
             fits = pairs[0] <= self.eps * _DIGITS and pairs[1] <= self.delta * _DIGITS
@@ -268,7 +197,7 @@ class Account:
         if self.rule == "caps":
             after = replace(after, caps=self.caps or self._open_caps(entry))
         elif not self.boxes:
-            after = replace(after, boxes=self._default_boxes(), sums=_MIXED_PAIRS * self.delta)
+            after = after._mixed()
             if not (after._alive() or after._sums_fit()):
                 after = replace(after, boxes=self._open_boxes(entry), sums=0.0)
         return after if after._alive() or after._sums_fit() else None
@@ -299,16 +228,6 @@ class Account:
             if m <= (box[0] * _SLACK) ** 2 and u <= box[1] * _DIGITS and f <= box[2] * _DIGITS
         ]
 
-    def _headroom(self) -> float:
-        """Return how much room the boxes have left; 0 under the basic rule."""
-        m, u, f = self.spent
-        left = 0.0
-        for big, cap, lost in self._alive():
-            share = max(0.0, 1.0 - m / big**2) if big > 0 else 0.0
-            share *= max(0.0, 1.0 - u / cap) if cap > 0 else 1.0
-            left += share * (max(0.0, 1.0 - f / lost) if lost > 0 else 1.0)
-        return left
-
     def _open_caps(self, first: Entry) -> tuple[float, float, float] | None:
         """Fix (M, E, D) at the first charge: D + dG(eps - E; M) <= delta."""
         cap_eps = first.pure if self.cap_eps is None else self.cap_eps
@@ -323,10 +242,11 @@ class Account:
             return None
         return self._mu(cap_eps, self.delta - cap_delta * _DIGITS), cap_eps, cap_delta
 
-    def _default_boxes(self) -> tuple[tuple[float, float, float], ...]:
-        """Return the boxes that eps and delta alone fix: D_0 + D + sum_j dG <= delta."""
+    def _mixed(self) -> Account:
+        """Return the account with what eps and delta alone fix: D_0 + D + sum_j dG <= delta."""
         cap, others = _MIXED_FAILURE * self.delta, _MIXED_BOXES * self.delta
-        return self._boxes(0.0, cap, _MIXED_PAIRS * self.delta * _DIGITS, others)
+        boxes = self._boxes(0.0, cap, _MIXED_PAIRS * self.delta * _DIGITS, others)
+        return replace(self, rule="mixed", boxes=boxes, sums=_MIXED_PAIRS * self.delta)
 
     def _open_boxes(self, first: Entry) -> tuple[tuple[float, float, float], ...]:
         """Return boxes for a first charge that the default does not hold.
@@ -357,44 +277,6 @@ class Account:
         left = self.eps - cap_eps * _DIGITS
         return mu_gdp(left, delta) if delta > 0 and left >= 0 else 0.0
 
-    def remaining(self, at: float | None = None) -> Remaining:
-        """Return the remainder, as the pair of a purely Gaussian call (at delta ``at``)."""
-        if self.calls == 0 and self.rule == "mixed":
-            mu = mu_gdp(self.eps, self.delta) if self.delta > 0 else 0.0
-            return Remaining(self.eps, self.delta, mu, self.eps, self.delta)
-        if self.rule == "caps" and self.caps is None:
-            return Remaining(self.eps, self.delta, *self._untouched())
-        whole = self.delta if self.rule == "basic" else self.sums
-        pair = max(0.0, self.eps - self.pairs[0]), max(0.0, whole - self.pairs[1])
-        if self.rule == "basic":
-            return Remaining(*pair, 0.0, *pair)
-        alive = self._alive()
-        if not self._sums_fit():
-            pair = 0.0, 0.0
-        if not alive:
-            return Remaining(*pair, 0.0, *pair)
-        # the difference of two rounded squares is 0 if everything was spent
-        mu = max(math.sqrt(max(0.0, b[0] ** 2 * (1.0 - 1e-14) - self.spent[0])) for b in alive)
-        boxed = max(max(0.0, b[1] - self.spent[1]) for b in alive)
-        any_call = boxed, max(0.0, alive[0][2] - self.spent[2])
-        any_call = max(any_call, pair, key=lambda p: (p[1] > 0, p))
-        delta = self.delta - alive[0][2] - self.sums if at is None else at
-        if mu <= 1e-7 * alive[0][0] or not 0 < delta < 1:
-            return Remaining(*any_call, 0.0, *any_call)
-        return Remaining(eps_gdp(mu, delta), delta, mu, *any_call)
-
-    def spent_text(self) -> str:
-        """Return the sum of all charges, in the units of the rule."""
-        if self.rule == "basic":
-            return f"(eps = {self.pairs[0]:.4g}, delta = {self.pairs[1]:.3g})"
-        return amount_text(*self.spent)
-
-    def charge_text(self, entry: Entry) -> str:
-        """Return the charge of one call, in the units of the rule."""
-        if self.rule == "basic":
-            return f"(eps = {entry.eps:.4g}, delta = {entry.delta:.3g})"
-        return amount_text(entry.mu2, entry.pure, entry.failure)
-
     def _untouched(self) -> tuple[float, float, float]:
         """Return the caps (mu, eps, delta) of an account before its first charge."""
         pure = self.cap_eps or 0.0
@@ -402,80 +284,16 @@ class Account:
         delta_left = self.delta - failure
         return (mu_gdp(self.eps - pure, delta_left) if 0 < delta_left < 1 else 0.0), pure, failure
 
-    def _refusal(self, guarantee: Guarantee) -> str:
-        """Return the message that refuses a charge, with the remaining budget."""
-        left = self.remaining(guarantee.delta if 0 < guarantee.delta < 1 else None)
-        request = (
-            f"this call asks for (eps = {guarantee.eps:g}, delta = {guarantee.delta:g}); the budget"
-        )
-        if self.rule == "basic" or self.calls == 0:
-            text = f"{request} has (eps = {left.eps:.4g}, delta = {left.delta:.4g}) left"
-        else:
-            first = entries_of(guarantee, self.relation, self.unit)[0]
-            cost = amount_text(first.mu2, first.pure, first.failure)
-            text = f"{request} has "
-            if left.mu > 0:
-                text += (
-                    f"mu^2 = {left.mu**2:.4g} left, a Gaussian call of (eps = {left.eps:.4g}, "
-                    f"delta = {left.delta:.4g}), and\n  "
-                )
-            text += (
-                f"(eps = {left.pure:.4g}, delta = {left.failure:.4g}) for any other call.\n"
-                f"  The charge would be {cost}"
-            )
-        text += ".\n  Nothing was read and nothing was charged."
-        if self.rule == "basic":
-            text += self._cost_of_sums()
-        elif self.calls > 0:
-            text += (
-                "\n  Ask for no more than that, or open another budget; what a new budget keeps "
-                "for calls that\n  are not Gaussian is set when it is opened: cap_eps=, "
-                'cap_delta=, or rule="basic" (plain sums).'
-            )
-        if self.relation != guarantee.relation:
-            text += f"\n  The budget counts neighbours by {self.relation!r}, the call by " + (
-                f"{guarantee.relation!r}; the call was converted."
-            )
-        return text
-
-    def _cost_of_sums(self) -> str:
-        """Return the sentence on the remainder of Gaussian accounting after the same calls."""
-        other = replace(
-            self, rule="mixed", boxes=self._default_boxes(), sums=_MIXED_PAIRS * self.delta
-        ).remaining()
-        if not other.mu or other.eps <= self.remaining().eps:
-            return ""
-        return (
-            f"\n  This budget adds up pairs. After the same calls a budget with "
-            f'accounting="gaussian", the default,\n  has a Gaussian call of '
-            f"(eps = {other.eps:.4g}, delta = {other.delta:.4g}) left."
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return the public settings and the caps, for storage."""
+        # the pairs as a box without mu, marked by its fourth entry
+        pairs = [[0.0, self.eps, self.sums, "pairs"]] if self.sums else []
         return {
-            "eps": self.eps,
-            "delta": self.delta,
-            "relation": self.relation,
-            "unit": self.unit,
-            "rule": self.rule,
-            "cap_eps": self.cap_eps,
-            "cap_delta": self.cap_delta,
+            "eps": self.eps, "delta": self.delta, "relation": self.relation, "unit": self.unit,
+            "rule": self.rule, "cap_eps": self.cap_eps, "cap_delta": self.cap_delta,
             "caps": None if self.caps is None else list(self.caps),
-            # the pairs as a box without mu, marked by its fourth entry
-            "boxes": [
-                *map(list, self.boxes),
-                *([[0.0, self.eps, self.sums, "pairs"]] if self.sums else []),
-            ],
-        }
-
-
-def amount_text(mu2: float, eps: float, delta: float) -> str:
-    """Return an amount of Gaussian budget (mu^2), of other eps and of failure probability."""
-    parts = [f"mu^2 = {mu2:.4g}"] if mu2 > 0 else []
-    parts += [f"eps = {eps:.4g}"] if eps > 0 else []
-    parts += [f"delta = {delta:.3g}"] if delta > 0 else []
-    return ", ".join(parts) or "nothing"
+            "boxes": [*map(list, self.boxes), *pairs],
+        }  # fmt: skip
 
 
 def charge_under(guarantee: Guarantee, relation: str) -> list[Entry]:
@@ -516,24 +334,15 @@ def _steps_under(guarantee: Guarantee, relation: str, unit: str) -> tuple[Step, 
 
 
 def joint(
-    guarantees: Sequence[Guarantee],
-    delta: float | None = None,
-    *,
-    relation: str | None = None,
-    unit: str | None = None,
-) -> Guarantee:
+    guarantees: Sequence[Guarantee], delta: float | None = None, *,
+    relation: str | None = None, unit: str | None = None,
+) -> Guarantee:  # fmt: skip
     """Return the joint guarantee of calls declared together before the first of them ran.
 
-    Parameters
-    ----------
-    delta : float, optional
-        Where eps is stated; default: the sum of the deltas.
-    relation, unit : str, optional
-        Default: those of the calls; "replace" and "record" if they differ.
+    eps is stated at ``delta``, by default the sum of the deltas. Relation and unit are by default
+    those of the calls, and "replace" and "record" if they differ.
 
-    Privacy
-    -------
-    Exact composition of all mechanisms. For calls chosen after seeing outputs it is a
+    **Privacy.** Exact composition of all mechanisms. For calls chosen after seeing outputs it is a
     description of what ran, not a promise: there the budget's own pair is (theory.md, 4).
     """
     if not guarantees:

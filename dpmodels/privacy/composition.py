@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array, brent
-from dpmodels.attacker import ExplainedGuarantee
 from dpmodels.errors import PrivacyBugError, RequestError, choice, shown
 from dpmodels.notes import Note, Severity, note_of
 from dpmodels.privacy.mechanisms import (
@@ -28,13 +26,13 @@ from dpmodels.privacy.mechanisms import (
     delta_gdp,
     eps_gdp,
     gaussian_cover,
-    legendre,
+    log_mills,
     mechanism_from_dict,
     mechanism_to_dict,
     rdp_delta,
     replace_delta,
 )
-from dpmodels.units import column_of, named
+from dpmodels.privacy.statements import RELATIONS, StatedGuarantee
 
 # -- Tightest proved composition of the steps of one plan (parameters fixed in advance).
 #
@@ -55,14 +53,6 @@ from dpmodels.units import column_of, named
 
 
 # -- Gaussian curves on arrays: the same functions as ``privacy.gdp``, for grids of eps
-
-
-#: Points whose integrals are worked out at once.
-_INTEGRALS_AT_ONCE = 128
-#: Up to this mu the difference of two Mills ratios is an integral over a short stretch.
-_SHORT_MU = 0.5
-#: Terms of the continued fraction from 4 on, for an error of 1e-16.
-_TERMS = 40
 
 
 def gdp_curve(eps: npt.ArrayLike, mu: float) -> Array:
@@ -125,89 +115,9 @@ def _log_deltas(eps: Array, mu: float) -> Array:
     with np.errstate(all="ignore"):
         gap = b - a
         out = np.asarray(a + np.log(-np.expm1(gap)), dtype=np.float64)
-    close = np.flatnonzero(~(gap < -CLOSE))
-    if mu <= _SHORT_MU:
-        out[close] = _log_mills(eps[close], mu)
-        return out
-    for start in range(0, len(close), _INTEGRALS_AT_ONCE):
-        part = close[start : start + _INTEGRALS_AT_ONCE]
-        out[part] = _log_integrals(eps[part], mu)
+    close = ~(gap < -CLOSE)
+    out[close] = log_mills(eps[close], mu)
     return out
-
-
-def _log_mills(eps: Array, mu: float) -> Array:
-    """Return the logarithms of the curve for a small mu: nothing is subtracted.
-
-    It is ``phi(x) (R(x) - R(x + mu))``, ``x = eps/mu - mu/2`` and R the Mills ratio; ``R'(t) =
-    t R(t) - 1``, so the difference is the integral of ``1 - t R(t)`` over (x, x + mu), analytic and
-    hardly curved there.
-    """
-    nodes, weights = _few_nodes()
-    x = eps / mu - mu / 2.0
-    inside = _mills_loss(x[:, None] + mu * nodes) @ weights
-    with np.errstate(all="ignore"):
-        out = -0.5 * x * x - 0.5 * math.log(2.0 * math.pi) + math.log(mu) + np.log(inside)
-    return np.where(0.5 * x * x < 1e6, out, -np.inf)
-
-
-def _mills_loss(t: Array) -> Array:
-    """Return ``1 - t R(t)``, t > -1, from erfcx up to 4, then from the continued fraction of R.
-
-    ``R = 1/(t + s)``, ``s = 1/(t + 2/(t + 3/(t + ...)))``, so ``1 - t R = s/(t + s)``.
-    """
-    from scipy.special import erfcx
-
-    out = np.empty_like(t)
-    far = t > 4.0
-    near, beyond = t[~far], t[far]
-    out[~far] = 1.0 - near * math.sqrt(math.pi / 2.0) * erfcx(near * math.sqrt(0.5))
-    s = np.zeros_like(beyond)
-    for j in range(_TERMS, 0, -1):
-        np.add(s, beyond, out=s)
-        np.divide(float(j), s, out=s)
-    out[far] = s / (beyond + s)
-    return out
-
-
-@functools.lru_cache(maxsize=1)
-def _few_nodes() -> tuple[Array, Array]:
-    """Return Gauss-Legendre nodes and weights on (0, 1) for functions of small curvature."""
-    nodes, weights = np.polynomial.legendre.leggauss(10)
-    return 0.5 * (nodes + 1.0), 0.5 * weights
-
-
-def _log_integrals(eps: Array, mu: float) -> Array:
-    """Return the logarithms of the curve where its two terms nearly agree (``gdp``, same panels).
-
-    Every eps has the panels of its own: one that has fewer than others has panels of width 0.
-    """
-    nodes, weights = legendre()
-    k = eps / mu
-    top = k - mu / 2.0
-    log_phi = -0.5 * top * top - 0.5 * math.log(2.0 * math.pi)
-    width = 0.25 / (1.0 + k * k)
-    panels = int(np.ceil(np.log2(1.0 + 0.5 / width.min()))) + 1
-    edges = np.minimum(0.5, width[:, None] * (2.0 ** np.arange(panels + 1) - 1.0))
-    lo, size = edges[:, :-1, None], np.diff(edges)[:, :, None]
-    u = lo + size * nodes  # 1 - s, (m, panels, nodes)
-    zero = k == 0.0
-    with np.errstate(divide="ignore"):
-        halves = np.clip(np.ceil(np.log2(40.0 / k)), 1, 60)
-    halves[zero] = 1
-    j = np.arange(1, int(halves.max()) + 1)
-    small = np.where(j <= halves[:, None], 0.5**j, 0.0)[:, :, None]
-    half = np.where(zero, 0.0, 0.5)[:, None, None]
-    distance = np.where(small > 0.0, small, 1.0) * (half + (1.0 - half) * nodes)
-    s = np.concatenate([1.0 - u, distance], axis=1)
-    u = np.concatenate([u, 1.0 - distance], axis=1)
-    size = np.concatenate([size, small * (1.0 - half)], axis=1)
-    # (y - top)(y + top) / 2 with y - top = k u / s + mu u / 2: no difference of near numbers
-    away = u * (k[:, None, None] / s + mu / 2.0)
-    inside = np.exp(-0.5 * away * (away + 2.0 * top[:, None, None]))
-    total = (size * weights * inside).sum(axis=(1, 2))
-    with np.errstate(all="ignore"):
-        out = log_phi + math.log(mu) + np.log(total)
-    return np.where(log_phi > -1e6, out, -np.inf)
 
 
 #: Above this many atoms losses are rounded up onto a common grid (which can only add delta).
@@ -420,23 +330,8 @@ def eps_of_curve(parts: Parts, delta: float) -> float:
 
 #: Relative error of sums of shares of eps.
 _EPS_DIGITS = 1e-12
-#: Relations as printed.
-RELATIONS = {"replace": "replace one row; n is public", "add-remove": "add or remove one row"}
-#: The same where the unit is a person.
-_OF_PEOPLE = {
-    "replace": "replace all rows of one person by others; the number of people is public, that "
-    "of rows is not",
-    "add-remove": "add or remove all rows of one person",
-}
-
-
-def neighbours_of(relation: str, unit: str) -> str:
-    """Return the description of the neighbouring tables of a relation and a unit."""
-    return (RELATIONS if column_of(unit) is None else _OF_PEOPLE)[relation]
-
-
-@dataclass(frozen=True)
-class Guarantee(ExplainedGuarantee):
+@dataclass(frozen=True, repr=False)
+class Guarantee(StatedGuarantee):
     """Privacy guarantee of a release: parameters, unit, neighbours and mechanisms."""
 
     steps: tuple[Step, ...]  # The mechanisms, those that a no-reply skipped included
@@ -541,70 +436,27 @@ class Guarantee(ExplainedGuarantee):
         grid = [top * (k / 399) ** 2 for k in range(400)]
         return tuple((e, self.delta_at(e)) for e in grid)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the trade-off curve (needs matplotlib); return the axes."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots()
-        alpha = [k / 200 for k in range(201)]
-        ax.plot(alpha, [self.tradeoff(a) for a in alpha], label=f"eps = {self.eps:g}")
-        ax.plot([0, 1], [1, 0], linestyle=":", color="grey", label="no information")
-        ax.set(xlabel="type I error", ylabel="type II error", xlim=(0, 1), ylim=(0, 1))
-        ax.legend(frameon=False)
-        return ax
-
-    @property
-    def neighbours(self) -> str:
-        """Description of the neighbouring tables."""
-        return neighbours_of(self.relation, self.unit)
-
-    def statement(self) -> str:
-        """Return the promise in one sentence."""
-        if self.seeded:
-            return "NOT PRIVATE: the noise was seeded"
-        text = (
-            f"(eps = {self.eps:g}, delta = {self.delta:g})-DP; neighbours: "
-            f"{self.neighbours}; unit: {named(self.unit)}"
-        )
-        if self._converted:
-            text += "; converted from a proof for add/remove"
-        if self.record_pair is not None:
-            eps, delta = self.record_pair
-            text += f"; a whole row: (eps = {eps:g}, delta = {delta:g})"
-        return "; ".join((text, *(note.clause() for note in self.notes)))
-
-    def __repr__(self) -> str:
-        return f"<guarantee: {self.statement()}>"
-
     def not_private(self) -> Guarantee:
         """Return the same plan, marked as run with seeded noise."""
         return replace(self, seeded=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON-ready values; mechanisms by kind, name and parameters."""
+        steps = [
+            {
+                "name": s.name, "mechanism": mechanism_to_dict(s.mechanism), "share": s.share,
+                "failure": s.failure, "reply_test": s.reply_test, "label": s.label,
+                **({"no_reply_eps": s.no_reply_eps} if s.no_reply_eps else {}),
+            }
+            for s in self.steps
+        ]  # fmt: skip
         return {
-            "steps": [
-                {
-                    "name": s.name,
-                    "mechanism": mechanism_to_dict(s.mechanism),
-                    "share": s.share,
-                    "failure": s.failure,
-                    "reply_test": s.reply_test,
-                    "label": s.label,
-                    **({"no_reply_eps": s.no_reply_eps} if s.no_reply_eps else {}),
-                }
-                for s in self.steps
-            ],
-            "eps": self.eps,
-            "delta": self.delta,
-            "relation": self.relation,
-            "unit": self.unit,
-            "seeded": self.seeded,
+            "steps": steps, "eps": self.eps, "delta": self.delta, "relation": self.relation,
+            "unit": self.unit, "seeded": self.seeded,
             "notes": [note.to_dict() for note in self.notes],
             "record_pair": None if self.record_pair is None else list(self.record_pair),
             "proved": self.proved,
-        }
+        }  # fmt: skip
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Guarantee:
@@ -613,17 +465,10 @@ class Guarantee(ExplainedGuarantee):
             Step(**{**s, "mechanism": mechanism_from_dict(s["mechanism"])}) for s in saved["steps"]
         )
         pair = saved.get("record_pair")
-        return cls(
-            steps,
-            saved["eps"],
-            saved["delta"],
-            saved["relation"],
-            saved["unit"],
-            saved["seeded"],
-            tuple(saved["notes"]),
-            None if pair is None else (pair[0], pair[1]),
-            saved.get("proved"),
-        )
+        plain = {name: saved[name] for name in ("eps", "delta", "relation", "unit", "seeded")}
+        pair = None if pair is None else (pair[0], pair[1])
+        notes, proved = tuple(saved["notes"]), saved.get("proved")
+        return cls(steps, **plain, notes=notes, record_pair=pair, proved=proved)
 
     def __getstate__(self) -> dict[str, Any]:
         hidden = ("_parts", "_curve", "gaussian_cover")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 import re
 import secrets
@@ -23,17 +22,14 @@ from dpmodels.errors import (
     DPModelsError,
     LedgerWarning,
     PrivacyBugError,
-    RequestError,
-    choice,
     path_of,
-    shown,
 )
 from dpmodels.privacy.account import Account, Entry
+from dpmodels.privacy.asked import account_asked, refused
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Step
-from dpmodels.privacy.returns import Drawn, agrees, kept_of
+from dpmodels.privacy.returns import Drawn, agrees, kept_of, numbers_of
 from dpmodels.quiet import lock, tell
-from dpmodels.units import LEVELS, column_of, unit_of
 
 # -- One call as a budget keeps it, and the arguments of a budget, checked
 
@@ -71,59 +67,6 @@ class Charge:
         else:
             steps = self.drawn.steps(g)
         return replace(g, steps=steps, inner=(), most=0, row_pair=None)
-
-
-def checked_number(name: str, value: Any, *, positive: bool) -> float:
-    """Return a number that is not negative, or raise ``RequestError`` naming the argument."""
-    number = math.nan
-    with contextlib.suppress(Exception):  # whose message may quote the value
-        number = float(value)
-    if math.isnan(number):
-        raise RequestError(f"{name} must be a number, got {shown(value)}")
-    if isinstance(value, bool) or not math.isfinite(number) or number < 0:
-        raise RequestError(f"{name} must be finite and not negative, got {shown(value)}")
-    if positive and number == 0:
-        raise RequestError(f"{name} must be positive, got {shown(value)}. For example {name}=1")
-    return number
-
-
-def checked_unit(unit: Any) -> str:
-    """Return the unit of a budget: rows, or people identified by a column."""
-    if not isinstance(unit, str) or not unit:
-        raise RequestError(
-            "unit= must be 'record', 'attribute', or the name of the column that says whose row it "
-            f'is, for example unit="person_id"; got {shown(unit)}'
-        )
-    return unit if unit in LEVELS or column_of(unit) else unit_of(unit)
-
-
-def new_account(
-    eps: Any, delta: Any, relation: str, unit: str, rule: str, cap_eps: Any, cap_delta: Any
-) -> Account:
-    """Validate the arguments of a budget and return its untouched account."""
-    eps = checked_number("eps", eps, positive=True)
-    delta = checked_number("delta", delta, positive=False)
-    if delta >= 1:
-        raise RequestError(f"delta must lie in [0, 1), got {shown(delta)}. For example delta=1e-6")
-    for name, value, choices in (
-        ("relation", relation, ("replace", "add-remove")),
-        ("rule", rule, ("auto", "mixed", "caps", "basic")),
-    ):
-        choice(name, value, choices)
-    unit = checked_unit(unit)
-    if cap_eps is not None:
-        cap_eps = checked_number("cap_eps", cap_eps, positive=False)
-        if cap_eps > eps:
-            raise RequestError(f"cap_eps={shown(cap_eps)} is above eps={shown(eps)}")
-    if cap_delta is not None:
-        cap_delta = checked_number("cap_delta", cap_delta, positive=False)
-        if cap_delta > delta:
-            raise RequestError(f"cap_delta={shown(cap_delta)} is above delta={shown(delta)}")
-    if rule in ("basic", "mixed") and (cap_eps is not None or cap_delta is not None):
-        raise RequestError('cap_eps= and cap_delta= need rule="caps"')
-    if cap_eps is not None or cap_delta is not None:
-        rule = "caps"
-    return Account(eps, delta, relation, unit, rule, cap_eps, cap_delta)
 
 
 def admit_all(
@@ -235,11 +178,7 @@ def check_name(file: Path) -> None:
     """Refuse a ledger that may be reached under another name than this one."""
     with contextlib.suppress(OSError):  # it is not there: that is somebody else's message
         if file.stat().st_nlink > 1:
-            raise BudgetError(
-                f"the ledger {str(file)!r} has more than one name (a hard link). The journal of "
-                "its charges is next to the name, so charges made under the other name would be "
-                "lost. Nothing was charged. Remove the other name"
-            )
+            raise refused("two names", file)
 
 
 class Witness:
@@ -285,48 +224,24 @@ class Witness:
         """Refuse to begin a ledger where one with charges has been."""
         last = self.last()
         if last is not None and last[1]:
-            raise BudgetError(
-                f"the ledger {str(self._ledger)!r} is gone or empty, and {last[1]} calls were "
-                f"charged to it ({self.path.name!r} next to it records this). A new one would "
-                f"forget what was spent. Nothing was charged. Bring the file back; "
-                f"{self._deliberate()}"
-            )
+            raise refused("emptied", self._ledger, many=last[1], witness=self.path)
 
     def check(self, identity: str, held: int, mark_of: Callable[[int], str | None]) -> None:
         """Refuse a ledger with fewer or other charges than this file lists.
 
-        A mark is a random number that every charge gets (not the mark of a summary).
-
-        Parameters
-        ----------
-        identity : str
-            Random number that the ledger got when it was made.
-        held : int
-            Number of charges in the file.
-        mark_of : callable
-            Number -> mark of its charge.
+        The ledger got its ``identity``, a random number, when it was made, and every charge a mark;
+        ``held`` is the number of charges in the file.
         """
         last = self.last()
         if last is None:
             return
         witnessed, number, mark = last
         if witnessed != identity:
-            raise BudgetError(
-                f"another ledger lies under {str(self._ledger)!r} now than the one whose charges "
-                f"{self.path.name!r} lists. Nothing was charged. Put the file back; "
-                f"{self._deliberate()}"
-            )
+            raise refused("another than listed", self._ledger, witness=self.path)
         if held < number or (number and mark != "-" and mark_of(number) != mark):
-            raise BudgetError(
-                f"the ledger {str(self._ledger)!r} has lost charges: {number} were committed, the "
-                f"file is an older copy with {held} calls. Nothing was charged. Bring back the "
-                "newest file. If it is lost, the calls that the copy forgets were still answered: "
-                "the guarantee is then the file's budget and theirs together. To go on with "
-                f"it, {self._deliberate()}"
+            raise refused(
+                "older than listed", self._ledger, many=number, held=held, witness=self.path
             )
-
-    def _deliberate(self) -> str:
-        return f"if this is meant, remove {str(self.path)!r}"
 
 
 # -- A budget in one SQLite file, shared by processes.
@@ -558,27 +473,19 @@ class FileStore:
         """Create the file, or reopen it and compare ``typed`` with its contents."""
         file = _resolved(path)
         if create is False and not (file.is_file() and file.stat().st_size):
-            raise BudgetError(
-                f"create=False, and {str(file)!r} holds no ledger. Nothing was created"
-            )
+            raise refused("create=False", file)
         if not file.parent.is_dir():
-            raise BudgetError(f"there is no directory {str(file.parent)!r} for the ledger")
+            raise refused("no directory", file.parent)
         if file.exists() and not _writable(file):
-            raise BudgetError(
-                f"the ledger {str(file)!r} is read-only: it cannot be charged. Nothing was "
-                "charged. For a report: dp.Budget.open_readonly(path)"
-            )
+            raise refused("cannot be charged", file)
         store = cls(file, "", readonly=False)
         emptied, new = file.exists(), False
         if not emptied or not file.stat().st_size:
-            _new_account(file, typed)  # refused before a file is made
+            account_asked(file, typed)  # refused before a file is made
         with store._transaction("rwc") as db:
             if not _is_empty(db):
                 if create:
-                    raise BudgetError(
-                        f"create=True, and {str(file)!r} holds a ledger already. Nothing was "
-                        "changed. Leave create= out to go on with it"
-                    )
+                    raise refused("create=True", file)
                 _check_pages(db, file)
             else:
                 store._witness.check_new()
@@ -590,11 +497,7 @@ class FileStore:
         if new or store._witness.last() is None:
             store._witness.add(str(saved["id"]), *last)
         if new and emptied:
-            text = (
-                f"{str(file)!r} was an empty file: a new ledger begins in it, at zero. If it held "
-                "charges, they are forgotten: restore it from a backup"
-            )
-            tell(LedgerWarning(text))
+            tell(LedgerWarning(str(refused("was empty", file))))
         store._remember(saved, last)
         return store
 
@@ -603,11 +506,11 @@ class FileStore:
         """Open for reading."""
         file = _resolved(path)
         if not file.is_file():
-            raise BudgetError(f"there is no ledger {str(file)!r}")
+            raise refused("no ledger", file)
         store = cls(file, "", readonly=True)
         with store._reading() as db:
             if _is_empty(db):
-                raise BudgetError(f"{str(file)!r} is not a dpmodels ledger")
+                raise refused("not ours", file)
             _check_pages(db, file)
             saved = _meta(db)
             last = _last(db)
@@ -642,11 +545,7 @@ class FileStore:
         saved = _meta(db)
         last = _last(db)
         if tuple(saved.get(key) for key in _IDENTITY) != self._identity:
-            raise BudgetError(
-                f"another ledger lies under {str(self.path)!r} now than the one that was opened "
-                f"({self.label!r}). Nothing was charged. Put the file back, or open the new one: "
-                "dp.Budget.open(path)"
-            )
+            raise refused("another", self.path, label=self.label)
         with self._lock:
             number, mark = self._seen
             if number and (last[0] < number or (mark and _last(db, number) != (number, mark))):
@@ -664,7 +563,7 @@ class FileStore:
         later = state.with_later(db)
         back = None if later is None else later.with_returns(db)
         if back is None or _meta(db).get("seal") != _seal_of(db):
-            raise self._damaged_file_error()
+            raise refused("changed row", self.path)
         state = back
         with self._lock:
             self._known = state
@@ -672,21 +571,9 @@ class FileStore:
         self._witness.check(str(_meta(db).get("id")), held, lambda number: _last(db, number)[1])
         return state
 
-    def _damaged_file_error(self) -> BudgetError:
-        """Return the error for a ledger whose rows are not as they were written."""
-        return BudgetError(
-            f"the ledger {str(self.path)!r} is damaged: a row is not as it was written. Nothing "
-            "was charged. Restore it from a backup: an empty one would forget what was spent"
-        )
-
     def _lost(self, seen: int, held: int) -> BudgetError:
         """Return the error for a ledger that is an older copy."""
-        return BudgetError(
-            f"the ledger {str(self.path)!r} has lost charges: {seen} were seen, and the file is an "
-            f"older copy with {held} calls. Nothing was charged. Bring back the newest file. If it "
-            "is lost, the calls that the copy forgets were still answered: the guarantee is "
-            "then the file's budget and theirs together"
-        )
+        return refused("older copy", self.path, many=seen, held=held)
 
     # -- connections -----------------------------------------------------------------------
 
@@ -709,15 +596,8 @@ class FileStore:
                 raise
             problem = f"unreadable content ({type(error).__name__})"
         if problem:
-            raise BudgetError(
-                f"the ledger {str(self.path)!r} cannot be used: {problem}. Nothing was charged. "
-                + (
-                    "Another process holds it; try again"
-                    if "locked" in problem
-                    else "If the file is damaged, restore it from a backup: an empty one would "
-                    "forget what was spent"
-                )
-            )
+            what = "held" if "locked" in problem else "unusable"
+            raise refused(what, self.path, problem=problem)
 
     @contextmanager
     def _transaction(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
@@ -743,10 +623,7 @@ class FileStore:
     def _must_exist(self) -> None:
         """Refuse to go on without the ledger's file."""
         if not self.path.is_file():
-            raise BudgetError(
-                f"the ledger {str(self.path)!r} is gone. Nothing was charged. Bring the file back: "
-                "a new one would forget what was spent"
-            )
+            raise refused("gone", self.path)
 
     # -- Store -----------------------------------------------------------------------------
 
@@ -764,12 +641,10 @@ class FileStore:
     def append(self, calls: str | Sequence[str], guarantees: Sequence[Guarantee]) -> list[Charge]:
         """Admit and commit calls, all or none."""
         if self.readonly:
-            raise BudgetError(
-                f"the ledger {str(self.path)!r} was opened read-only; nothing was charged"
-            )
+            raise refused("opened read-only", self.path)
         self._must_exist()
         if not _writable(self.path):
-            raise BudgetError(f"the ledger {str(self.path)!r} is read-only; nothing was charged")
+            raise refused("read-only", self.path)
         names = [calls] if isinstance(calls, str) else list(calls)
         texts = [json.dumps(g.to_dict(), allow_nan=False) for g in guarantees]
         when = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -784,28 +659,10 @@ class FileStore:
             _insert_row(db, {key: facts[key] for key in ("rule", "caps", "boxes")})
             for i, (guarantee, entry) in enumerate(admitted):
                 number = before.calls + 1 + i
-                db.execute(
-                    "INSERT INTO calls (number, utc, call, relation, unit, eps, delta, mu2, pure, "
-                    "failure, charged_eps, charged_delta, guarantee, mark, how) "
-                    "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                    (
-                        number,
-                        when,
-                        names[i],
-                        guarantee.relation,
-                        guarantee.unit,
-                        guarantee.eps,
-                        guarantee.delta,
-                        entry.mu2,
-                        entry.pure,
-                        entry.failure,
-                        entry.eps,
-                        entry.delta,
-                        texts[i],
-                        mark,
-                        entry.how,
-                    ),
-                )
+                pair = guarantee.relation, guarantee.unit, guarantee.eps, guarantee.delta
+                row = (number, when, names[i], *pair, *numbers_of(entry), texts[i], mark, entry.how)
+                columns, marks = f"{_HASHED}, how", ",".join("?" * len(row))
+                db.execute(f"INSERT INTO calls ({columns}) VALUES ({marks})", row)  # noqa: S608
                 new.append(Charge(number, when, names[i], guarantee, entry))
             chains: list[tuple[str, int]] = []
             state.with_later(db, chains)
@@ -845,8 +702,7 @@ class FileStore:
             values = [
                 state.returns + 1, charge.number, mark, row[1],
                 datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                json.dumps(drawn.to_dict(), allow_nan=False), entry.mu2, entry.pure, entry.failure,
-                entry.eps, entry.delta,
+                json.dumps(drawn.to_dict(), allow_nan=False), *numbers_of(entry),
             ]  # fmt: skip
             chain = _hash([state.identity, state.return_chain, *values])
             db.execute(
@@ -922,51 +778,22 @@ def _raise_format(db: sqlite3.Connection) -> None:
 def _check_version(db: sqlite3.Connection, file: Path) -> None:
     """Refuse a file that is not a ledger, or name the version that reads its format."""
     if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
-        raise BudgetError(f"{str(file)!r} is an SQLite file, but not a dpmodels ledger")
+        raise refused("not a ledger", file)
     version = _version(db)
     if version not in (RAISED_FORMAT, FORMAT):
-        raise BudgetError(
-            f"the ledger {str(file)!r} has format {version}; this version of dpmodels reads "
-            f"formats {RAISED_FORMAT} and {FORMAT}. Nothing was charged. "
-            + (
-                "Upgrade: pip install -U dpmodels"
-                if version > FORMAT
-                else "Open it once with dpmodels 0.2, which brings it to format 3 with all its "
-                "charges: pip install dpmodels==0.2.1"
-            )
-        )
+        what = "newer format" if version > FORMAT else "older format"
+        raise refused(what, file, version=version, reads=f"{RAISED_FORMAT} and {FORMAT}")
 
 
 def _check_pages(db: sqlite3.Connection, file: Path) -> None:
     """Refuse a file whose pages SQLite finds damaged."""
     if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-        raise BudgetError(
-            f"the ledger {str(file)!r} is damaged. Nothing was charged. Restore it from a backup: "
-            "an empty one would forget what was spent"
-        )
-
-
-def _new_account(file: Path, typed: Mapping[str, Any]) -> Account:
-    """Return the untouched account that was asked for."""
-    if "eps" not in typed or "delta" not in typed:
-        raise BudgetError(
-            f"{str(file)!r} holds no ledger yet. To create one give its total, for example "
-            'dp.Budget.open(path, eps=3, delta=1e-5, label="study")'
-        )
-    return new_account(
-        typed["eps"],
-        typed["delta"],
-        typed.get("relation", "replace"),
-        typed.get("unit", "record"),
-        typed.get("rule", "auto"),
-        typed.get("cap_eps"),
-        typed.get("cap_delta"),
-    )
+        raise refused("damaged", file)
 
 
 def _create(db: sqlite3.Connection, file: Path, typed: Mapping[str, Any]) -> None:
     """Create the tables of a new ledger."""
-    account = _new_account(file, typed)
+    account = account_asked(file, typed)
     for statement in _TABLES:
         db.execute(statement)
     label = str(typed.get("label", file.stem))
@@ -997,32 +824,21 @@ def _compare(saved: Mapping[str, Any], typed: Mapping[str, Any], file: Path) -> 
         if name == "rule" and saved.get("rule") != value:  # "auto" became one of the others
             same = value == "auto"
         if not same:
-            raise BudgetError(
-                f"the ledger {str(file)!r} has {name} = {held!r}, the call says {value!r}. A file "
-                "holds one budget for one data set; nothing was charged. Leave the argument out "
-                "to go on with the file's, or use another file"
-            )
+            raise refused("differs", file, name=name, held=held, value=value)
 
 
 def _account(db: sqlite3.Connection, state: _Known) -> Account:
     """Return the account that a ledger file holds."""
     saved, sums = _meta(db), state.sums
     caps, boxes = saved["caps"], saved.get("boxes", ())
+    names = ("eps", "delta", "relation", "unit", "rule", "cap_eps", "cap_delta")
     return Account(
-        saved["eps"],
-        saved["delta"],
-        saved["relation"],
-        saved["unit"],
-        saved["rule"],
-        saved["cap_eps"],
-        saved["cap_delta"],
-        None if caps is None else (caps[0], caps[1], caps[2]),
-        (sums[0], sums[1], sums[2]),
-        (sums[3], sums[4]),
-        state.number,
-        tuple((box[0], box[1], box[2]) for box in boxes if len(box) == 3),
-        sum(box[2] for box in boxes if len(box) == 4),
-    )
+        **{name: saved[name] for name in names},
+        caps=None if caps is None else (caps[0], caps[1], caps[2]),
+        spent=(sums[0], sums[1], sums[2]), pairs=(sums[3], sums[4]), calls=state.number,
+        boxes=tuple((box[0], box[1], box[2]) for box in boxes if len(box) == 3),
+        sums=sum(box[2] for box in boxes if len(box) == 4),
+    )  # fmt: skip
 
 
 def _charges(db: sqlite3.Connection) -> tuple[Charge, ...]:

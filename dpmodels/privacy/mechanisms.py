@@ -12,19 +12,19 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from dpmodels.arrays import Array, brent
 from dpmodels.errors import PrivacyBugError, RequestError
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-
+#: Terms of the continued fraction from 4 on, for an error of 1e-16.
+_TERMS = 40
 #: Cells of the cover of a curve.
 _CELLS = 600
-#: Below this difference of logarithms the curve is integrated instead.
+#: Below this difference of logarithms no difference of the two terms is formed.
 CLOSE = 0.02
 _ROOT_HALF = math.sqrt(0.5)
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -74,51 +74,48 @@ def log_delta_gdp(eps: float, mu: float) -> float:
     a = _log_ndtr(-eps / mu + mu / 2)
     b = eps + _log_ndtr(-eps / mu - mu / 2)
     if not b - a < -CLOSE:  # also where both are minus infinity
-        return _log_integral(eps, mu)
+        return float(log_mills(np.array([eps]), mu)[0])
     return a + math.log(-math.expm1(b - a))
 
 
-def _log_integral(eps: float, mu: float) -> float:
-    """Return the logarithm of dG without subtraction, for two terms that nearly agree.
+def log_mills(eps: Array, mu: float) -> Array:
+    """Return the logarithms of the curve where its two terms nearly agree: nothing is subtracted.
 
-    ``d dG / d mu = phi(eps/mu - mu/2)``, so ``dG = integral over t in (0, mu) of
-    phi(eps/t - t/2)``. With ``t = mu s`` the integrand falls from s = 1 on over a width of about
-    ``1 / (1 + k^2)``, ``k = eps / mu``: panels that double in width, from there.
+    It is ``phi(x) (R(x) - R(x + mu))``, ``x = eps/mu - mu/2`` and R the Mills ratio; ``R'(t) =
+    t R(t) - 1``, so the difference is the integral of ``1 - t R(t)`` over (x, x + mu), analytic and
+    hardly curved there: of terms that nearly agree x is large beside mu.
     """
-    import numpy as np
+    nodes, weights = _few_nodes()
+    x = eps / mu - mu / 2.0
+    inside = _mills_loss(x[:, None] + mu * nodes) @ weights
+    with np.errstate(all="ignore"):
+        out = -0.5 * x * x - 0.5 * math.log(2.0 * math.pi) + math.log(mu) + np.log(inside)
+    return np.where(0.5 * x * x < 1e6, out, -np.inf)
 
-    k = eps / mu
-    top = k - mu / 2.0
-    log_phi = -0.5 * top * top - 0.5 * math.log(2.0 * math.pi)
-    if not log_phi > -1e6:
-        return -math.inf
-    nodes, weights = legendre()
-    width = 0.25 / (1.0 + k * k)
-    edges = [0.0]
-    while edges[-1] < 0.5:
-        edges.append(min(0.5, edges[-1] + width))
-        width *= 2.0
-    lo, hi = np.array(edges[:-1])[:, None], np.array(edges[1:])[:, None]
-    u = lo + (hi - lo) * nodes  # 1 - s
-    # from s = 1/2 down panels halve, to where phi(k / s) is 0 in floats; s itself is formed
-    halves = max(1, min(60, math.ceil(math.log2(40.0 / k)) if k > 0 else 1))
-    small = 0.5 ** np.arange(1, halves + 1)[:, None]
-    distance = small * (nodes if k == 0 else 0.5 + 0.5 * nodes)
-    s = np.concatenate([1.0 - u, distance])
-    u = np.concatenate([u, 1.0 - distance])
-    size = np.concatenate([hi - lo, small * (1.0 if k == 0 else 0.5)])
-    # (y - top)(y + top) / 2 with y - top = k u / s + mu u / 2: no difference of near numbers
-    away = u * (k / s + mu / 2.0)
-    total = float((size * weights * np.exp(-0.5 * away * (away + 2.0 * top))).sum())
-    return log_phi + math.log(mu) + math.log(total)
+
+def _mills_loss(t: Array) -> Array:
+    """Return ``1 - t R(t)``, t > -1, from erfcx up to 4, then from the continued fraction of R.
+
+    ``R = 1/(t + s)``, ``s = 1/(t + 2/(t + 3/(t + ...)))``, so ``1 - t R = s/(t + s)``.
+    """
+    from scipy.special import erfcx
+
+    out = np.empty_like(t)
+    far = t > 4.0
+    near, beyond = t[~far], t[far]
+    out[~far] = 1.0 - near * math.sqrt(math.pi / 2.0) * erfcx(near * math.sqrt(0.5))
+    s = np.zeros_like(beyond)
+    for j in range(_TERMS, 0, -1):
+        np.add(s, beyond, out=s)
+        np.divide(float(j), s, out=s)
+    out[far] = s / (beyond + s)
+    return out
 
 
 @lru_cache(maxsize=1)
-def legendre() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return Gauss-Legendre nodes and weights on (0, 1)."""
-    import numpy as np
-
-    nodes, weights = np.polynomial.legendre.leggauss(24)
+def _few_nodes() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return Gauss-Legendre nodes and weights on (0, 1) for functions of small curvature."""
+    nodes, weights = np.polynomial.legendre.leggauss(10)
     return 0.5 * (nodes + 1.0), 0.5 * weights
 
 
@@ -132,15 +129,7 @@ def delta_gdp(eps: float, mu: float) -> float:
 
 @lru_cache(maxsize=4096)
 def mu_gdp(eps: float, delta: float) -> float:
-    """Return the largest mu whose Gaussian-DP curve passes through (eps, delta).
-
-    Parameters
-    ----------
-    eps : float
-        At least 0.
-    delta : float
-        In (0, 1).
-    """
+    """Return the largest mu whose Gaussian-DP curve passes through (eps, delta)."""
     if not (eps >= 0 and math.isfinite(eps)):
         raise ValueError(f"eps must be finite and not negative, got {eps!r}")
     if not 0 < delta < 1:
@@ -205,18 +194,10 @@ def mu_of_pure(eps: float) -> float:
 def gaussian_cover(curve: Callable[[float], float], failure: float) -> float | None:
     """Return a mu with ``curve(eps) <= dG(eps; mu) + failure`` for every eps >= 0, or None.
 
-    Parameters
-    ----------
-    curve : callable
-        Proved upper bound of a mechanism's delta(eps), eps >= 0.
-    failure : float
-
-    Notes
-    -----
-    Certain, not approximate: the true delta(eps) falls in eps, so on a cell (e_k, e_{k+1}) it is
-    at most curve(e_k), which is compared with dG at e_{k+1}; dG is rounded down.
+    ``curve`` is a proved upper bound of a mechanism's delta(eps), eps >= 0. Certain, not
+    approximate: the true delta(eps) falls in eps, so on a cell (e_k, e_{k+1}) it is at most
+    curve(e_k), which is compared with dG at e_{k+1}; dG is rounded down.
     """
-    import numpy as np
     from scipy.special import log_ndtr
 
     top = 1e-3
@@ -351,13 +332,9 @@ _ON_ARRAYS: dict[str, Any] = {
 def register_curve(name: str, curve: Callable[..., float] | str) -> None:
     """Give a curve the name by which mechanisms use it, are pickled and saved.
 
-    Parameters
-    ----------
-    name : str
-    curve : callable or str
-        ``curve(eps, **parameters) -> delta`` for a profile (valid for every neighbour in both
-        orders, ``eps >= 0``), ``curve(alpha, **parameters) -> eps`` for an RDP curve; or
-        ``"module:function"``, imported on first use.
+    ``curve(eps, **parameters) -> delta`` for a profile (valid for every neighbour in both orders,
+    ``eps >= 0``), ``curve(alpha, **parameters) -> eps`` for an RDP curve; or ``"module:function"``,
+    imported on first use.
 
     Privacy
     -------
@@ -399,8 +376,6 @@ class Profile:
 
     def deltas_at(self, eps: Array) -> Array:
         """Return :meth:`delta_at` of each eps: at once, where the curve is known for arrays."""
-        import numpy as np
-
         if self.name not in _ON_ARRAYS:
             return np.array([self.delta_at(x) for x in eps.tolist()])
         sizes, place = np.unique(np.abs(eps), return_inverse=True)
@@ -555,19 +530,11 @@ def is_gaussian(steps: Sequence[Step]) -> bool:
 def charged(
     steps: Sequence[Step], m: int, row: tuple[float, float], *, by_pair: bool = False
 ) -> tuple[Step, ...]:
-    """Return the steps that are charged for a person with m rows.
+    """Return the steps that are charged for a person of whom m rows are used, at most.
 
-    Parameters
-    ----------
-    steps : sequence of Step
-        Steps of the call, for one row replaced.
-    m : int
-        Largest number of rows of a person that are used.
-    row : (eps, delta)
-        Guarantee of all steps together, for one row.
-    by_pair : bool
-        Whether to convert the total (eps, delta) of one row (``row``) instead. This is for steps
-        that were proved for another neighbour relation and cannot be scaled one by one.
+    ``steps`` are those of the call, for one row replaced, and ``row`` is the (eps, delta) of all of
+    them together. ``by_pair``: it is converted also if all are Gaussian, for steps that were proved
+    for another neighbour relation and cannot be scaled one by one.
     """
     if is_gaussian(steps) and not by_pair:
         return tuple(

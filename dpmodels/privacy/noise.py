@@ -7,21 +7,23 @@ numpy, reproducible, and then the result says NOT PRIVATE.
 
 from __future__ import annotations
 
-import decimal
 import itertools
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import agm
+from dpmodels.privacy.seeded import NoiseSource as NoiseSource
+from dpmodels.privacy.seeded import SeededNoise
 
 # -- The coin of efficient Propose-Test-Release (Shen, Tong and Wang, Algorithm 2; general split).
 #
@@ -36,10 +38,7 @@ from dpmodels.privacy.mechanisms import agm
 class Chance(float):
     """A probability p with ``complement`` = 1 - p to full relative accuracy.
 
-    Parameters
-    ----------
-    p, complement : float
-        At least one of them is small, and exact as given; they sum to 1 up to rounding.
+    At least one of them is small, and exact as given; they sum to 1 up to rounding.
     """
 
     complement: float
@@ -109,10 +108,9 @@ def integer_coin(gamma: int, eps_t: float, delta: float) -> Chance:
 #
 # The algorithms of Canonne, Kamath and Steinke (2020) with one change: an event of probability
 # ``exp(-x)`` is decided by comparing a uniform *real* number with ``exp(-x)``. Of the number 64
-# random bits are looked at first, against a float ``exp(-x)`` with a proved error; where they do
-# not
-# decide (once in about 2^38 events) more bits are drawn and ``exp(-x)`` is computed to more digits
-# until they do. Every decision is that of the real numbers, so the law of the draws is exact
+# random bits are looked at first, against a float ``exp(-x)`` with a proved error; where these do
+# not decide (once in about 2^38 events) more bits are drawn and ``exp(-x)`` is computed to more
+# digits until they do. Every decision is that of the real numbers, so the law of the draws is exact
 # (``theory.md``, 6.8).
 
 
@@ -134,8 +132,6 @@ _MOST = 60
 
 def _powers() -> Words:
     """Return exp(-k), k = 44, ..., 1, in units of 2^-64 and rounded down; before them 0."""
-    from decimal import Context, Decimal
-
     context = Context(prec=60)
     powers = [int(context.exp(Decimal(-k)) * 2**64) for k in range(44, 0, -1)]
     return np.array([0, *powers], dtype=np.uint64)
@@ -151,19 +147,10 @@ def _words(size: int) -> Words:
 
 
 def exact_below_exp(word: int, num: int, den: int, next_bits: Callable[[int], int]) -> bool:
-    """Return whether a uniform real number is below ``exp(-num/den)``.
+    """Return whether a uniform real number is below ``exp(-num/den)``, ``num / den >= 0``.
 
-    Parameters
-    ----------
-    word : int
-        Its first 64 bits: the number lies in ``[word, word + 1) 2^-64``.
-    num, den : int
-        ``num / den >= 0``.
-    next_bits : function
-        ``next_bits(k)``: k further random bits.
+    The number lies in ``[word, word + 1) 2^-64``, and ``next_bits(k)`` gives k further bits of it.
     """
-    from decimal import Context, Decimal
-
     bits, digits = 64, 40
     while True:
         context = Context(prec=digits, Emin=-(10**9), Emax=10**9)
@@ -277,10 +264,7 @@ def _signed(magnitudes: Integers, words: Words) -> tuple[Integers, npt.NDArray[n
 def laplaces(scale: Fraction, size: int) -> list[int]:
     """Return integers with P(k) proportional to ``exp(-|k|/scale)``.
 
-    Parameters
-    ----------
-    scale : Fraction
-        Positive, numerator and denominator at most ``LARGEST``.
+    Numerator and denominator of the scale are positive and at most ``LARGEST``.
     """
     num, den = scale.numerator, scale.denominator
     out: list[int] = []
@@ -292,19 +276,10 @@ def laplaces(scale: Fraction, size: int) -> list[int]:
 
 
 def gaussians(variances: Sequence[Fraction], sizes: Sequence[int]) -> Integers:
-    """Return integers with P(k) proportional to ``exp(-k^2/(2 sigma2))``, by groups.
+    """Return integers with P(k) proportional to ``exp(-k^2/(2 sigma2))``, group after group.
 
-    Parameters
-    ----------
-    variances : sequence of Fraction
-        Positive, at most ``LARGEST^2``.
-    sizes : sequence of int
-        Draws of each group, which come in the order of the groups.
-
-    Notes
-    -----
-    All groups are proposed to at once; the draws of one are the first of its proposals that are
-    accepted, independent of each other and of the other groups.
+    Variances are positive and at most ``LARGEST^2``. All groups are proposed to at once; the draws
+    of one are the first of its proposals that are accepted, independent of all others.
     """
     targets = [_Target.of(sigma2) for sigma2 in variances]
     table = _Table.of(targets)
@@ -382,15 +357,11 @@ class _Table:
 class _Target(NamedTuple):
     """A discrete Gaussian, and the discrete Laplace of scale t that proposes it."""
 
-    # num, den: the variance.
-    num: int
+    num: int  # The variance is num / den
     den: int
-    # t, shift: ``t = floor(sigma) + 1``, and what a 64-bit word is shifted by for a number up to
-    # it.
-    t: int
-    shift: int
-    # centre, sigma: ``sigma^2 / t`` and sigma.
-    centre: float
+    t: int  # ``floor(sigma) + 1``
+    shift: int  # Bits by which a 64-bit word is shifted for a number up to t
+    centre: float  # ``sigma^2 / t``
     sigma: float
     tries: float  # Proposals for a draw, on average
 
@@ -415,48 +386,6 @@ class _Target(NamedTuple):
 
 #: So many draws are made at once; fewer one by one.
 _MANY = 12
-
-
-class NoiseSource(Protocol):
-    """Interface of a source of noise. ``private`` is False for seeded and test sources."""
-
-    private: bool
-
-    def discrete_gaussian(self, sigma2: Fraction, size: int) -> list[int]:
-        """Draw integers with P(k) proportional to exp(-k^2 / (2 sigma2))."""
-        ...
-
-    def discrete_laplace(self, scale: Fraction, size: int) -> list[int]:
-        """Draw integers with P(k) proportional to exp(-|k| / scale)."""
-        ...
-
-    def bernoulli(self, p: float) -> bool:
-        """Draw an event of probability ``p``."""
-        ...
-
-    def normals(self, size: int) -> npt.NDArray[np.float64]:
-        """Draw float standard normals."""
-        ...
-
-    def uniforms(self, size: int) -> npt.NDArray[np.float64]:
-        """Draw floats in (0, 1)."""
-        ...
-
-    def exponentials(self, size: int) -> npt.NDArray[np.float64]:
-        """Draw float standard exponentials."""
-        ...
-
-    def integers_below(self, n: int, size: int) -> list[int]:
-        """Draw uniform integers in 0..n-1."""
-        ...
-
-    def permutation(self, n: int) -> npt.NDArray[np.intp]:
-        """Draw a uniform permutation of 0..n-1."""
-        ...
-
-    def coins(self, size: int) -> npt.NDArray[np.uint8]:
-        """Draw uniform bytes."""
-        ...
 
 
 class _Bits:
@@ -606,60 +535,13 @@ class ExactNoise:
         return np.frombuffer(os.urandom(size), dtype=np.uint8)
 
 
-class SeededNoise:
-    """Reproducible noise for tests and vignettes. A result made with it is NOT PRIVATE."""
-
-    private = False
-
-    def __init__(self, seed: int) -> None:
-        self._rng = np.random.default_rng(seed)
-
-    def discrete_gaussian(self, sigma2: Fraction, size: int) -> list[int]:
-        """Draw rounded normals."""
-        sd = math.sqrt(sigma2)
-        return [round(v) for v in self._rng.normal(0.0, sd, size).tolist()]
-
-    def discrete_laplace(self, scale: Fraction, size: int) -> list[int]:
-        """Draw differences of geometric numbers (floats cut down for large scales)."""
-        e = self._rng.exponential(float(scale), (2, size))
-        k = np.floor(e)
-        return [int(v) for v in (k[0] - k[1]).tolist()]
-
-    def integers_below(self, n: int, size: int) -> list[int]:
-        """Draw uniform integers in 0..n-1."""
-        if n > 1 << 62:  # longer than a word; 2^-128 from uniform
-            width = n.bit_length() // 8 + 17
-            return [int.from_bytes(self._rng.bytes(width), "big") % n for _ in range(size)]
-        return [int(v) for v in self._rng.integers(0, n, size).tolist()]
-
-    def exponentials(self, size: int) -> npt.NDArray[np.float64]:
-        """Draw standard exponentials."""
-        return self._rng.standard_exponential(size)
-
-    def normals(self, size: int) -> npt.NDArray[np.float64]:
-        """Draw standard normals."""
-        return self._rng.standard_normal(size)
-
-    def uniforms(self, size: int) -> npt.NDArray[np.float64]:
-        """Draw uniforms."""
-        return self._rng.random(size)
-
-    def bernoulli(self, p: float) -> bool:
-        """Draw an event of probability ``p``."""
-        return bool(self._rng.random() < p)
-
-    def permutation(self, n: int) -> npt.NDArray[np.intp]:
-        """Draw a uniform permutation."""
-        return np.asarray(self._rng.permutation(n))
-
-    def coins(self, size: int) -> npt.NDArray[np.uint8]:
-        """Draw uniform bytes."""
-        return self._rng.integers(0, 256, size, dtype=np.uint8)
-
-
 def make_noise(seed: int | None) -> NoiseSource:
     """Return exact noise, or seeded noise if a seed is given."""
-    return ExactNoise() if seed is None else SeededNoise(int(seed))
+    if seed is None:
+        return ExactNoise()
+    source = SeededNoise(int(seed))
+    source.private = False  # whatever its class says
+    return source
 
 
 # -- Integer weights of the exponential mechanism, and an exact draw from them
@@ -691,9 +573,9 @@ class Weights:
     def __init__(self, rate: float, candidates: int, largest: int) -> None:
         rate = min(rate, STEEPEST)  # a flatter choice than was paid for, where weights would vanish
         self._last = min(math.ceil((_CUT + math.log(candidates)) / rate), largest)
-        with decimal.localcontext() as context:
+        with localcontext() as context:
             context.prec = 180
-            power = int((-decimal.Decimal(rate)).exp() * (1 << _WEIGHT_BITS))
+            power = int((-Decimal(rate)).exp() * (1 << _WEIGHT_BITS))
         self._digits: list[list[int]] = []
         while not self._digits or self._last >> (_DIGIT * len(self._digits)):
             powers = [1 << _WEIGHT_BITS]

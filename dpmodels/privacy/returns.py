@@ -88,17 +88,8 @@ class Drawn:
 def kept_of(guarantee: Guarantee, relation: str, entry: Entry, drawn: Drawn) -> Entry:
     """Return the kept part of a charge: all of it if nothing goes back.
 
-    Parameters
-    ----------
-    relation : str
-        Of the budget.
-    entry : Entry
-        As charged.
-    drawn : Drawn
-
-    Privacy
-    -------
-    ``theory.md``, 4: Theorem 1 where a sum over steps was charged, Theorem 2 of a pair.
+    The relation is that of the budget. **Privacy.** ``theory.md``, 4: Theorem 1 where a sum over
+    steps was charged, Theorem 2 of a pair.
     """
     if guarantee.seeded or not all(0.0 <= part <= 1.0 for part in drawn.parts.values()):
         return entry
@@ -110,7 +101,7 @@ def kept_of(guarantee: Guarantee, relation: str, entry: Entry, drawn: Drawn) -> 
         part_kept = replace(entry, pure=eps if by_pair else entry.pure, eps=eps)
     else:
         return entry
-    back = [a - b for a, b in zip(_numbers(entry), _numbers(part_kept), strict=True)]
+    back = [a - b for a, b in zip(numbers_of(entry), numbers_of(part_kept), strict=True)]
     if min(back) < 0.0:  # rounding: nothing is kept above the charge
         part_kept = replace(
             entry, mu2=min(entry.mu2, part_kept.mu2), pure=min(entry.pure, part_kept.pure),
@@ -119,7 +110,8 @@ def kept_of(guarantee: Guarantee, relation: str, entry: Entry, drawn: Drawn) -> 
     return part_kept if part_returned(entry, part_kept) > MIN_RETURN else entry
 
 
-def _numbers(entry: Entry) -> tuple[float, ...]:
+def numbers_of(entry: Entry) -> tuple[float, ...]:
+    """Return the five numbers of an entry, as they are stored."""
     return entry.mu2, entry.pure, entry.failure, entry.eps, entry.delta
 
 
@@ -199,5 +191,5 @@ def agrees(saved: Entry, recomputed: Entry, charged: Entry) -> bool:
 
     The roots of other machines may differ in their last digits; no more than what was charged.
     """
-    pairs = zip(_numbers(saved), _numbers(recomputed), _numbers(charged), strict=True)
+    pairs = zip(numbers_of(saved), numbers_of(recomputed), numbers_of(charged), strict=True)
     return all(abs(a - b) <= 1e-7 * b and a <= c for a, b, c in pairs)

@@ -35,7 +35,6 @@ from dpmodels.privacy.returns import Drawn
 from dpmodels.quiet import lock
 
 if TYPE_CHECKING:
-    from dpmodels.notes import Note
     from dpmodels.privacy.composition import Guarantee
 
 #: Every noise scale is rounded up by this factor: it allows for root finders and for the lattice.
@@ -62,16 +61,9 @@ FLOAT_NOTES = (FLOAT_NOTE, SMOOTH_NOTE, TABLE_NOTE, RUNS_NOTE)
 def tail_margin(sd: float, p: float) -> float:
     """Return t with P(noise > t) <= p for the noise that :meth:`Run.gaussian` adds.
 
-    Parameters
-    ----------
-    sd : float
-        ``sensitivity / mu``, in the units of the statistic.
-
-    Notes
-    -----
-    ``z_p sd`` with the run's rounding up, raised by one step of the noise grid: a lattice tail
-    beyond t + grid is at most the continuous tail beyond t (theory.md, 6.3). The grid is at most
-    2^-20 sd. ``z_p = -Phi^{-1}(p)``; 1 - p is never formed.
+    ``sd = sensitivity / mu``. t is ``z_p sd`` with the run's rounding up, raised by one step of the
+    noise grid, which is at most 2^-20 sd: a lattice tail beyond t + grid is at most the continuous
+    tail beyond t (theory.md, 6.3). ``z_p = -Phi^{-1}(p)``; 1 - p is never formed.
     """
     sd *= ROUND_UP
     return sd * upper_quantile(p) + sd / _FINE
@@ -81,9 +73,8 @@ def stability_threshold(sd: float, failure: float, k: int = 1, most: int = 0) ->
     """Return the threshold that bins of one unit alone pass with probability ``failure`` at most.
 
     For k histograms, with a row in one bin of each, it is ``1 + t``, t the margin of each of k
-    bins. A
-    person with t bins of a histogram, at most ``most``, has 1/sqrt t in each: the largest over t
-    (``levels.md``, claims 1 and 2).
+    bins. A person with t bins of a histogram, at most ``most``, has 1/sqrt t in each: the largest
+    over t (``levels.md``, claims 1 and 2).
     """
     return max(
         1.0 / math.sqrt(t) + tail_margin(sd, -math.expm1(math.log1p(-failure) / (k * t)))
@@ -171,15 +162,7 @@ def _refine(scale: float) -> int:
 
 
 class Run:
-    """The draws of one call.
-
-    Parameters
-    ----------
-    steps : iterable of Step
-        The plan's steps.
-    noise : NoiseSource
-        From :func:`dpmodels.privacy.noise.make_noise`.
-    """
+    """The draws of one call: each step of its plan once, from one source of noise."""
 
     def __init__(self, steps: Iterable[Step], noise: NoiseSource) -> None:
         listed = tuple(steps)
@@ -304,28 +287,13 @@ class Run:
             return step.mechanism
 
     def gaussian(
-        self,
-        name: str,
-        value: npt.ArrayLike,
-        sensitivity: float,
-        *,
-        weights: npt.ArrayLike = 1.0,
-        unit: float = 1.0,
-    ) -> npt.NDArray[np.float64]:
-        """Release an integer vector with exact discrete Gaussian noise; return it times ``unit``.
+        self, name: str, value: npt.ArrayLike, sensitivity: float, *,
+        weights: npt.ArrayLike = 1.0, unit: float = 1.0,
+    ) -> npt.NDArray[np.float64]:  # fmt: skip
+        """Release integers with exact discrete Gaussian noise; return them times ``unit``.
 
-        Parameters
-        ----------
-        name : str
-            A step of the plan, of kind Gaussian(mu).
-        value : array of int (object or int64), any shape
-            The lattice statistic.
-        sensitivity : float
-            L2 sensitivity of ``weights * value``, in lattice units.
-        weights : array broadcastable to ``value``
-            Entry j gets noise of sd ``sensitivity / (mu * weights_j)``.
-        unit : float
-            Size of a lattice step in the units of the statistic.
+        ``sensitivity`` is the L2 sensitivity of ``weights * value``, in lattice units: entry j gets
+        noise of sd ``sensitivity / (mu * weights_j)``, mu that of the step, which is Gaussian.
         """
         mu = self._take(name, Gaussian).mu
         flat, shape = _ints(value)
@@ -339,16 +307,14 @@ class Run:
         scales, order, sizes = _groups(sds)
         fines = [_refine(sd) for sd in scales]
         # a power of two times a float is exact, and so is its square as a fraction
-        variances = [
-            Fraction(math.ldexp(sd, fine)) ** 2
-            for sd, fine in zip(scales, fines, strict=True)
-        ]
+        pairs = zip(scales, fines, strict=True)
+        variances = [Fraction(math.ldexp(sd, fine)) ** 2 for sd, fine in pairs]
         together = getattr(self.noise, "discrete_gaussians", None)
         if together is not None:  # the source draws all groups at once
             draws = together(variances, sizes)
         else:
-            pairs = zip(variances, sizes, strict=True)
-            draws = [k for v, size in pairs for k in self.noise.discrete_gaussian(v, size)]
+            groups = zip(variances, sizes, strict=True)
+            draws = [k for v, size in groups for k in self.noise.discrete_gaussian(v, size)]
         out = np.empty(len(flat))
         out[order] = _sums(flat, order, draws, np.repeat(fines, sizes))
         out *= unit
@@ -390,22 +356,12 @@ class Run:
         self, name: str, value: npt.ArrayLike, sensitivity_l1: float, *,
         weights: npt.ArrayLike = 1.0, unit: float = 1.0, whole: bool = False,
     ) -> npt.NDArray[np.float64]:  # fmt: skip
-        """Release an integer vector with exact discrete Laplace noise; return it times ``unit``.
+        """Release integers with exact discrete Laplace noise; return them times ``unit``.
 
-        Parameters
-        ----------
-        name : str
-            A step of kind Pure(eps).
-        value : array of int
-        sensitivity_l1 : float
-            L1 sensitivity of ``weights * value``, in lattice units.
-        weights : array broadcastable to ``value``
-            Entry j gets noise of scale ``sensitivity_l1 / (eps * weights_j)``.
-        unit : float
-            Size of a lattice step in the units of the statistic.
-        whole : bool
-            The noise keeps to the lattice of the value (the geometric mechanism); else the lattice
-            is refined, and the noise looks continuous.
+        ``sensitivity_l1`` is the L1 sensitivity of ``weights * value``, in lattice units: entry j
+        gets noise of scale ``sensitivity_l1 / (eps * weights_j)``, eps that of the step, which is
+        Pure. ``whole``: the noise keeps to the lattice of the value (the geometric mechanism); else
+        the lattice is refined.
         """
         eps = self._take(name, Pure).eps
         whole_numbers, shape = _ints(value)
@@ -428,30 +384,13 @@ class Run:
     def choose(
         self, name: str, penalties: npt.ArrayLike, *, sensitivity: int = 1, largest: int = 1 << 62
     ) -> npt.NDArray[np.intp]:
-        """Choose one candidate a row by the exponential mechanism, with integer weights.
+        """Choose one candidate a row of ``penalties`` by the exponential mechanism.
 
-        Parameters
-        ----------
-        name : str
-            A step of kind Pure(eps).
-        penalties : (rows, candidates) array of int, or one row
-            Minus the utilities, at least 0, in lattice steps; 0 is the best there is.
-        sensitivity : int
-            In lattice steps: one change moves the penalties of a row by at most this much, and
-            those of all rows together by at most this much where more than one row moves.
-        largest : int
-            Public bound of the penalties.
-
-        Returns
-        -------
-        (rows,) array of int
-            Candidate i has probability proportional to ``exp(-eps penalty_i / (2 sensitivity))``,
-            penalties cut at a public number: integers within 2^-80 of it, and one exact draw.
-
-        Notes
-        -----
-        Cutting is a map with slope at most 1, so the sensitivity stays. ``ROUND_UP`` allows for the
-        relative error of the weights (theory.md of ``models/table``, 2.1).
+        Penalties are integers >= 0, in lattice steps, ``largest`` their public bound. One change
+        moves those of all rows together by at most ``sensitivity``. Candidate i has probability
+        proportional to ``exp(-eps penalty_i / (2 sensitivity))``: integers within 2^-80 of it, and
+        one exact draw. Penalties are cut at a public number, a map with slope at most 1.
+        ``ROUND_UP`` allows for the relative error of the weights (``models/table/theory.md``, 2.1).
         """
         eps = self._take(name, Pure).eps
         if not (eps > 0 and sensitivity > 0):
@@ -485,17 +424,9 @@ class Run:
     ) -> npt.NDArray[np.float64]:
         """Release a real vector with Laplace noise whose scale depends on the data.
 
-        Parameters
-        ----------
-        name : str
-            A step of kind Approximate: the pair that the caller proves for its *smooth*
-            sensitivity (Nissim, Raskhodnikova and Smith 2007).
-        value, scale : arrays of one shape
-        grid : float
-            Public: released values are whole multiples of it.
+        The step is the pair that the caller proves for its *smooth* sensitivity (Nissim,
+        Raskhodnikova and Smith 2007). Released values are whole multiples of a public ``grid``.
 
-        Notes
-        -----
         Noise on a lattice of private width, added to a private value, would spell out that value:
         what is left over by the lattice tells neighbours apart for certain. So the noise is drawn
         2^30 times finer than it is wide, twice over, and the sum is rounded to the public grid.
@@ -592,26 +523,14 @@ class Run:
         self, name: str, values: npt.NDArray[np.float64], *, shape: npt.ArrayLike,
         sensitivity: float, lower: npt.ArrayLike, grid: npt.ArrayLike,
     ) -> None:  # fmt: skip
-        """Add float noise to every row of a table, in place, and round to a public grid.
+        """Add float noise to every row of a table (d, n), in place, and round to a public grid.
 
-        Parameters
-        ----------
-        name : str
-            A step of kind Profile with parameters c and p (SL noise: one radius a row, the row
-            left as it is with probability p), Pure (independent Laplace noise) or Gaussian.
-        values : (d, n) array
-            One row a column of the table. What is not finite becomes ``lower``.
-        shape : (d,) array
-            Noise sd of the columns, up to the common factor that the step fixes.
-        sensitivity : float
-            In units of ``shape``: the l2 distance of neighbours (SL, Gaussian), the l1 distance
-            (Laplace).
-        lower, grid : (d,) arrays
-            Released values are ``lower + k grid``.
-
-        Notes
-        -----
-        The guarantee of the call must carry a note: nothing here is exact.
+        The step is a Profile with parameters c and p (SL noise: one radius a row, the row left as
+        it is with probability p), Pure (independent Laplace noise) or Gaussian. ``shape`` (d,) is
+        the noise sd of the columns, up to the common factor that the step fixes; ``sensitivity``,
+        in its units, the l2 distance of neighbours (SL, Gaussian), or the l1 distance (Laplace).
+        Released values are ``lower + k grid``; what is not finite becomes ``lower``. The guarantee
+        of the call must carry a note: nothing here is exact.
         """
         m = self._take(name, (Profile, Pure, Gaussian))
         if not (math.isfinite(sensitivity) and sensitivity > 0):
@@ -650,14 +569,9 @@ class Run:
             part += lo
 
     def coin_gaussian(
-        self,
-        name: str,
-        probability: float,
-        value: npt.ArrayLike,
-        sd: float,
-        *,
+        self, name: str, probability: float, value: npt.ArrayLike, sd: float, *,
         base: npt.ArrayLike | None = None,
-    ) -> npt.NDArray[np.float64] | None:
+    ) -> npt.NDArray[np.float64] | None:  # fmt: skip
         """Reply with the given probability, then with Gaussian noise of sd ``sd`` on ``value``.
 
         The accounting of the pair is the method's own proof (efficient Propose-Test-Release).
@@ -684,193 +598,63 @@ class Run:
 
 # -- Releases that are no query: each has its own proof, by name.
 #
-# The prover (:mod:`dpmodels.proof.prove`) knows sums of clipped units and lemmas about them.
-# Releases that are tested, sampled, perturbed or drawn otherwise are listed here: one entry per
-# proof, with the functions that may hold rows and run for it, the draws they may make, the section
-# that proves it, the audit case and the mutants that the audit must catch.
-# :meth:`dpmodels.sums.ask.Ask.raw` gives nothing to anybody else.
+# The prover knows sums of clipped units and lemmas about them. Releases that are tested, sampled,
+# perturbed or drawn otherwise are listed here: ``Ask.raw`` gives rows to nobody else. What each
+# proves, and where, is in :mod:`dpmodels.privacy.proofs`.
 
 
 @dataclass(frozen=True)
 class OwnProof:
-    """A proof that is not derived."""
+    """Proof that is not derived: the functions that may hold rows for it, and their draws."""
 
     name: str
-    # ``module:function`` under ``dpmodels``: alone in being given rows and run.
-    where: tuple[str, ...]
-    draws: tuple[str, ...]  # Draws of :class:`dpmodels.privacy.run.Run` that it makes
-    statement: str  # Privacy curve, and its neighbours
-    theory: tuple[str, str]  # (file, section): under ``dpmodels``
-    audit: str  # Key of the audit case, "verb.method" or as it is registered
-    # "distance": the sensitivity handed over is compared on neighbours; "coin": probability and sd
-    # are; "inner: why" where neither is one.
-    replay: str
-    methods: tuple[str, ...] = ()  # Methods of the registry that release by it
-    relations: tuple[str, ...] = ("replace",)
-    qualification: Note | None = None  # Qualification that the guarantee must have
-
-    @property
-    def note(self) -> Note:
-        """Note of a guarantee that names the proof."""
-        file, section = self.theory
-        return messages.PROOF(name=self.name, file=file, section=section)
+    where: tuple[str, ...]  # ``module:function`` under ``dpmodels``
+    draws: tuple[str, ...]  # Draws of :class:`dpmodels.privacy.run.Run`
 
 
 #: Folder of the releases with separate proofs.
 _HERE = "own"
 
-_ALL = (
-    OwnProof(
-        "ePTR, least squares",
-        (_HERE + ".least_squares:release", _HERE + ".least_squares:begin_eptr"),
-        ("gaussian_real", "coin_gaussian"),
-        "the projected solution moves by at most B(rho)/lambda while the released or tested lower "
-        "bound of the least eigenvalue holds",
-        ("models/linear/eptr.md", "3"), "dp_ols.eptr", "distance, coin", ("dp_ols.eptr",),
-    ),
-    OwnProof(
-        "posterior draws",
-        (_HERE + ".draws:release", _HERE + ".draws:begin_draw"),
-        ("inner_normals", "inner_draw"),
-        "a normal draw about the ridge solution, precision by released bounds of the least "
-        "eigenvalue and of the residuals; one-sided composition",
-        ("models/linear/posterior.md", "2.1"), "dp_ols.gptr",
-        "inner: the law of the draw is what is proved, no vector plus noise",
-        ("dp_ols.gptr", "dp_ols.ops", "dp_ols.adaops"), ("replace", "add-remove"), FLOAT_NOTE,
-    ),
-    OwnProof(
-        "output perturbation",
-        (_HERE + ".compared:noisy_ridge",),
-        ("gaussian_real",),
-        "a strongly convex minimiser moves by at most 2 L R_x / lam, one row replaced",
-        ("proof/theory.md", "1.4"), "dp_ols.outpert", "distance", ("dp_ols.outpert",),
-    ),
-    OwnProof(
-        "gaussian sketch",
-        (_HERE + ".compared:sketch",),
-        ("sketch_normals",),
-        "rows of G [A; w I] are normal with covariance A'A + w^2 I: a Renyi curve in B^2/w^2",
-        ("models/linear/theory.md", "5"), "dp_ols.jl",
-        "inner: each row meets normals of its own", ("dp_ols.jl",), ("replace",), FLOAT_NOTE,
-    ),
-    OwnProof(
-        "objective perturbation",
-        ("models.objpert:release",),
-        ("inner_normals", "gaussian_real"),
-        "the minimiser of a loss with a random linear term has a density whose ratio is bounded by "
-        "the score and the curvature of one row",
-        ("models/glm.md", "4.1"), "dp_glm.objpert",
-        "inner: the tilt is drawn before a row is read; the distance to the certified optimum is",
-        ("dp_glm.objpert",), ("replace", "add-remove"), FLOAT_NOTE,
-    ),
-    OwnProof(
-        "logistic posterior",
-        (_HERE + ".curvature:release_tested",),
-        ("gaussian_real", "inner_normals"),
-        "curvature at the optimum moves by a bounded factor (self-concordance), and the optimum by "
-        "the score over the released curvature; one-sided composition",
-        ("models/glm.md", "3"), "dp_glm.gptr",
-        "distance; inner: the normals of the Hessian's shape", ("dp_glm.gptr",), ("replace",),
-        FLOAT_NOTE,
-    ),
-    OwnProof(
-        "ePTR, class means",
-        (_HERE + ".class_means:tested_means",),
-        ("coin_gaussian",),
-        "class means are stable while the smallest class is large; coin and normal noise",
-        ("models/bayes.md", "7"), "dp_bayes.eptr", "coin", ("dp_bayes.eptr",),
-    ),
-    OwnProof(
-        "smooth sensitivity, class means",
-        (_HERE + ".class_means:smooth_means",),
-        ("scaled_laplace",),
-        "Laplace noise at the beta-smooth sensitivity of a class mean",
-        ("models/bayes.md", "9"), "dp_bayes.dpnbss",
-        "inner: the scale of the noise is private", ("dp_bayes.dpnbss",), ("replace",), SMOOTH_NOTE,
-    ),
-    OwnProof(
-        "projector",
-        (_HERE + ".projector:tested_projector",),
-        ("gaussian_real",),
-        "the projector on k components moves by at most sqrt 2 over the released gap (Davis-Kahan)",
-        ("models/components.md", "5.3"), "dp_pca.gptr", "distance", ("dp_pca.gptr",),
-        ("replace", "add-remove"),
-    ),
-    OwnProof(
-        "ePTR, kernel regression",
-        (_HERE + ".kernel_curve:tested_curve",),
-        ("coin_gaussian",),
-        "a kernel mean is stable where its released or tested mass is large; coin and normal noise",
-        ("models/kernel.md", "8"), "dp_npreg.eptr", "coin", ("dp_npreg.eptr",),
-    ),
-    OwnProof(
-        "classic propose-test-release, mean",
-        (_HERE + ".proposed:release_ptr",),
-        ("coin_gaussian",),
-        "the clipped mean about the shortest interval is stable at a distance from bad tables",
-        ("models/mean.md", "6"), "dp_mean.ptr", "coin", ("dp_mean.ptr",),
-    ),
-    OwnProof(
-        "ePTR for a user-supplied estimator",
-        (_HERE + ".proposed:release_eptr",),
-        ("coin_gaussian", "gaussian_real"),
-        "true if the user's two conditions are: safety moves by 1, and bounds the estimate's move",
-        ("models/mean.md", "6"), "dp_eptr.coin", "distance, coin",
-        ("dp_eptr.coin", "dp_eptr.ptr", "dp_eptr.bound"),
-    ),
-    OwnProof(
-        "generalized propose-test-release for a user-supplied mechanism",
-        (_HERE + ".proposed:release_gptr",),
-        ("laplace_real", "inner_source"),
-        "true if the user's bound of the privacy loss is: one-sided composition",
-        ("privacy/one_sided.md", "1"), "dp_gptr.propose",
-        "distance; inner: the mechanism is the user's", ("dp_gptr.propose", "dp_gptr.choose"),
-        ("replace",), FLOAT_NOTE,
-    ),
-    OwnProof(
-        "selection",
-        (_HERE + ".best:_best",),
-        ("inner_source",),
-        "the best of a random number of private candidates",
-        ("models/custom.md", "7"), "dp_select", "inner: the candidates draw",
-        (), ("replace", "add-remove"), RUNS_NOTE,
-    ),
-    OwnProof(
-        "stable winner",
-        (_HERE + ".voting:majority",),
-        (),
-        "where the margin is above 2, which the released bound misses with probability delta at "
-        "most, every neighbour has the same winner",
-        ("models/votes.md", "5.1"), "dp_vote", "inner: nothing is drawn",
-    ),
-    OwnProof(
-        "PATE with a data-dependent bound",
-        (_HERE + ".voting:answer_queries",),
-        ("inner_source",),
-        "noisy argmax; the Renyi bound at the votes is released with smooth noise",
-        ("models/votes.md", "5.2"), "dp_pate", "inner: the scale of the noise is private",
-        (), ("replace",), FLOAT_NOTE,
-    ),
-    OwnProof(
-        "noised rows",
-        (_HERE + ".noised:noised_rows",),
-        ("noisy_table",),
-        "every row of the release is one row of the table plus separate noise",
-        ("models/noised/theory.md", "2"), "dp_release", "distance",
-        tuple(
-            f"{verb}.{name}"
-            for verb in ("dp_ols", "dp_glm", "dp_quantreg", "dp_mest")
-            for name in ("drcl", "sdrcl", "sl", "naive")
+OWN_PROOFS: dict[str, OwnProof] = {
+    proof.name: proof for proof in (
+        OwnProof(
+            "ePTR, least squares",
+            (_HERE + ".least_squares:release", _HERE + ".least_squares:begin_eptr"),
+            ("gaussian_real", "coin_gaussian"),
         ),
-        ("replace",), TABLE_NOTE,
-    ),
-)  # fmt: skip
-
-OWN_PROOFS: dict[str, OwnProof] = {proof.name: proof for proof in _ALL}
-#: The same by method, "verb.method"; a method whose releases are derived has none.
-PROOF_OF_METHOD = {method: proof for proof in _ALL for method in proof.methods}
+        OwnProof("posterior draws", (_HERE + ".draws:release", _HERE + ".draws:begin_draw"),
+                 ("inner_normals", "inner_draw")),
+        OwnProof("output perturbation", (_HERE + ".compared:noisy_ridge",), ("gaussian_real",)),
+        OwnProof("gaussian sketch", (_HERE + ".compared:sketch",), ("sketch_normals",)),
+        OwnProof("objective perturbation",
+                 ("models.objpert:release",), ("inner_normals", "gaussian_real")),
+        OwnProof("logistic posterior",
+                 (_HERE + ".curvature:release_tested",), ("gaussian_real", "inner_normals")),
+        OwnProof("ePTR, class means", (_HERE + ".class_means:tested_means",), ("coin_gaussian",)),
+        OwnProof("smooth sensitivity, class means",
+                 (_HERE + ".class_means:smooth_means",), ("scaled_laplace",)),
+        OwnProof("projector", (_HERE + ".projector:tested_projector",), ("gaussian_real",)),
+        OwnProof(
+            "ePTR, kernel regression",
+            (_HERE + ".kernel_curve:tested_curve",), ("coin_gaussian",),
+        ),
+        OwnProof("classic propose-test-release, mean",
+                 (_HERE + ".proposed:release_ptr",), ("coin_gaussian",)),
+        OwnProof("ePTR for a user-supplied estimator",
+                 (_HERE + ".proposed:release_eptr",), ("coin_gaussian", "gaussian_real")),
+        OwnProof("generalized propose-test-release for a user-supplied mechanism",
+                 (_HERE + ".proposed:release_gptr",), ("laplace_real", "inner_source")),
+        OwnProof("selection", (_HERE + ".best:_best",), ("inner_source",)),
+        OwnProof("stable winner", (_HERE + ".voting:majority",), ()),
+        OwnProof(
+            "PATE with a data-dependent bound",
+            (_HERE + ".voting:answer_queries",), ("inner_source",),
+        ),
+        OwnProof("noised rows", (_HERE + ".noised:noised_rows",), ("noisy_table",)),
+    )
+}  # fmt: skip
 
 
 def own_proof(name: str) -> OwnProof:
-    """Return the entry of a name."""
+    """Return the proof of a name."""
     return OWN_PROOFS[name]

@@ -223,9 +223,6 @@ LEMMAS: dict[str, Lemma] = {
 # -- Sensitivities of second-moment queries (statements and proofs: ``theory.md``, section 1)
 
 
-#: Weights (a, b, c, e, f) of X'X, X'y, y'y, sum x, sum y: the moment matrix of (1, x, y), with
-#: y'y improved for free. S^2 = 18.
-INTERCEPT_WEIGHTS = (1.0, math.sqrt(2.0), math.sqrt(6.0), math.sqrt(2.0), math.sqrt(2.0))
 _SEARCH_POINTS = 20_001
 
 
@@ -264,24 +261,6 @@ def separate_sensitivity(a: float, b: float, c: float) -> float:
     return intercept_sensitivity(a, b, c, 0.0, 0.0)
 
 
-def separate_weights(ratio: float) -> tuple[float, float, float, float]:
-    """Return (a, b, c, S) that minimise the noise variance of ``e - E b`` for the query above.
-
-    Parameters
-    ----------
-    ratio : float
-        ``A / B`` with ``A = (p+1)/2 r^2 R_x^4`` and ``B = p R_x^2 R_y^2``: how much the noise of
-        X'X matters beside that of X'y (r^2 a public guess of the R-squared).
-    """
-    if ratio < 1e-9:
-        tau = 2.0
-    else:
-        tau = (math.sqrt(0.25 + 4.0 * ratio) - 0.5) / (2.0 * ratio)
-    S = math.sqrt(2.0) * (1.0 + tau / 2.0)
-    c = math.sqrt(max(S * S - 2.0 - tau, 0.0))
-    return 1.0, math.sqrt(tau), c, S
-
-
 @lru_cache(maxsize=256)
 def intercept_sensitivity(a: float, b: float, c: float, e: float, f: float) -> float:
     """Return S of ``(a X'X, e sum x, b X'y, c y'y, f sum y)`` at unit radii, n known.
@@ -304,16 +283,6 @@ def _intercept_square(a: float, b: float, c: float, e: float, f: float) -> float
     return float(value.max())
 
 
-def count_weight(S: float, a: float, b: float, c: float, e: float, f: float) -> float:
-    """Return the largest weight at which the count of complete rows joins the query for free.
-
-    Two complete rows do not move the count; a complete and a zero row are at most
-    ``a^2 + b^2 + c^2 + e^2 + f^2 + k^2`` apart, which may not exceed ``S^2``.
-    """
-    room = S * S / (1.0 + 1e-8) - (a * a + b * b + c * c + e * e + f * f)
-    return math.sqrt(max(room, 0.0))
-
-
 def add_remove_sensitivity(*weights: float) -> float:
     """Return S of the same queries, count included, when one row is added or removed."""
     return math.sqrt(math.fsum(w * w for w in weights))
@@ -332,16 +301,8 @@ _ROUNDED = 1.0 + 2.0**-48
 def sensitivity(statistic: Statistic | Of, relation: str, norm: Norm) -> float:
     """Return the largest change of a statistic, weighted, for one unit.
 
-    Parameters
-    ----------
-    relation : {"replace", "add-remove"}
-    norm : {"l2", "l1"}
-
-    Raises
-    ------
-    PrivacyBugError
-        Where there is no proof for the relation or the norm, or the number is not positive and
-        finite.
+    Raise ``PrivacyBugError`` where there is no proof for the relation or the norm, or the number is
+    not positive and finite.
     """
     if relation not in ("replace", "add-remove") or norm not in ("l2", "l1"):
         raise PrivacyBugError(f"no sensitivity for relation {relation!r} and norm {norm!r}")
@@ -548,18 +509,10 @@ def joint_sensitivity(
     Every matrix part of a row is a non-negative multiple of ``e e'``, and its score a multiple of
     the same unit vector e.
 
-    Parameters
-    ----------
-    matrices : float
-        ``sum_i (R_i^2 / noise_i)^2``: squared length of the matrix parts of one row at most.
-    scores : float
-        ``(C / noise)^2``.
-    people : bool
-        The parts of one person are not parallel: the norm of the parts' own bounds
-        (``units.md``, 3).
+    ``matrices``: ``sum_i (R_i^2 / noise_i)^2``, the squared length of the matrix parts of one row
+    at most. ``scores``: ``(C / noise)^2``. ``people``: the parts of one person are not parallel,
+    and the norm of the parts' own bounds counts (``units.md``, 3).
 
-    Notes
-    -----
     With kappa = matrices / scores the squared reach under replace-one is
     ``scores max(4 + kappa, 2 kappa + 2 + 1/(2 kappa))`` (the second for kappa >= 1/2), never more
     than the sum of the parts' own squares, ``4 scores + 2 matrices``; ``scores + matrices`` under

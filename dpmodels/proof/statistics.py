@@ -2,8 +2,8 @@
 
 A statistic says how many numbers it has, how their noise is divided (``weights``: entry j gets
 noise of sd ``sensitivity / (mu w_j)``), how the exact sum is laid out for the draw (``flat``) and
-put back (``shaped``), and, for tests, what one element contributes (``of``). How far one unit can
-move it is decided in one place, :mod:`dpmodels.proof.prove`, and nowhere here.
+put back (``shaped``). How far one unit can move it is decided in one place,
+:mod:`dpmodels.proof.prove`, and nowhere here.
 
 Norms: "l2" (Gaussian noise), "l1" (Laplace noise). Units: a radius of the set is 1; ``step`` is
 the size of an integer of the sum in these units.
@@ -33,7 +33,6 @@ from dpmodels.proof.sets import (
     Orthant,
     PairMeans,
     Places,
-    Product,
     Simplex,
     diagonal_first,
     symmetric,
@@ -69,10 +68,6 @@ class Vectors:
     def shaped(self, flat: Array, norm: Norm) -> Array:
         """Return the noisy entries in the shape of the statistic."""
         return flat
-
-    def of(self, k: Integers) -> Integers:
-        """Return the contribution of one element of the set: integers in steps of ``step``."""
-        return k
 
 
 @dataclass(frozen=True)
@@ -113,14 +108,6 @@ class Sum(Vectors):
         if self.count > 0.0:
             out[0 if self.count_first else -1] = self.count
         return out
-
-    def of(self, k: Integers) -> Integers:
-        """Return x, and whether the unit is there: a unit of the lattice."""
-        k = k * int(STEPS) if self.products else k
-        if not self.count > 0.0:
-            return k
-        present = np.array([round(1.0 / self.step) if any(int(v) for v in k) else 0], dtype=object)
-        return np.concatenate([present, k] if self.count_first else [k, present])
 
 
 @dataclass(frozen=True)
@@ -168,11 +155,6 @@ class Gram:
     def shaped(self, flat: Array, norm: Norm) -> Array:
         """Return the symmetric matrix."""
         return symmetric(self.dim, flat, self._layout(norm)[0])
-
-    def of(self, k: Integers) -> Integers:
-        """Return z z', or the sum over the rows of a person."""
-        z = k if k.ndim == 2 else k[:, None]
-        return np.asarray(z @ z.T, dtype=object)
 
 
 @dataclass(frozen=True)
@@ -223,20 +205,6 @@ class Split:
         """Return the symmetric matrix."""
         return symmetric(self.p + 1, flat, np.triu_indices(self.p + 1))
 
-    @property
-    def set(self) -> Product:
-        """Slopes in a ball, the response in an interval; with ``known`` a constant before them."""
-        return Product(Ball(self.p - self.known, 1.0), Box(1))
-
-    def of(self, k: Integers) -> Integers:
-        """Return the moments of a row at the bounds: slopes times rx, the response times ry."""
-        if not any(int(v) for v in k):
-            return np.zeros((self.p + 1, self.p + 1), dtype=object)
-        x, y = np.asarray(k[:-1], dtype=float), np.asarray(k[-1:], dtype=float)
-        parts = [x * self.rx, y * self.ry]
-        z = np.concatenate([[STEPS], *parts] if self.known else parts)
-        return np.asarray(np.outer(z, z), dtype=object)
-
 
 @dataclass(frozen=True)
 class Objective(Vectors):
@@ -252,18 +220,6 @@ class Objective(Vectors):
     def size(self) -> int:
         """P and p (p + 1)/2 entries."""
         return self.p + self.p * (self.p + 1) // 2
-
-    @property
-    def set(self) -> Product:
-        """Rows in a ball, the response in an interval."""
-        return Product(Ball(self.p), Box(1))
-
-    def of(self, k: Integers) -> Integers:
-        """Return the coefficients of a row at the bounds."""
-        x, y = np.asarray(k[:-1], dtype=float) * self.rx, float(k[-1]) * self.ry
-        upper = np.triu_indices(self.p)
-        twice = np.where(upper[0] == upper[1], 1.0, 2.0)
-        return np.concatenate([2.0 * x * y, np.outer(x, x)[upper] * twice]).astype(object)
 
 
 @dataclass(frozen=True)
@@ -295,16 +251,6 @@ class Powers(Vectors):
         """1 + 2 d."""
         return 1 + 2 * self.d
 
-    @property
-    def set(self) -> Box:
-        """The columns, and whether the unit is complete."""
-        return Box(self.d, one=True, low=self.low)
-
-    def of(self, k: Integers) -> Integers:
-        """Return count, sums and squares, these rounded towards zero."""
-        squares = [int(v) ** 2 >> 20 for v in k[:-1]]
-        return np.array([k[-1], *k[:-1], *squares], dtype=object)
-
 
 @dataclass(frozen=True)
 class Pair(Vectors):
@@ -315,18 +261,10 @@ class Pair(Vectors):
 
     size = 6
     step = _PRODUCTS
-    set = Box(2, one=True)  # The pair, and whether it is complete
 
     def weights(self, norm: Norm) -> Array:
         """Return (sqrt 8, sqrt 2, sqrt 2, 1, sqrt 2, 1)."""
         return np.sqrt([8.0, 2.0, 2.0, 1.0, 2.0, 1.0])
-
-    def of(self, k: Integers) -> Integers:
-        """Return the six products of (x, y, 1)."""
-        x, y, constant = k
-        return np.array(
-            [constant * constant, x * constant, y * constant, x * x, x * y, y * y], dtype=object
-        )
 
 
 @dataclass(frozen=True)
@@ -359,23 +297,6 @@ class Cells(Vectors):
         roots = [s if norm == "l1" else math.sqrt(s) for s in self.shares]
         return np.repeat(roots, self.sizes)
 
-    @property
-    def set(self) -> Simplex:
-        """The mass of a unit in one table."""
-        return Simplex(max(self.sizes), complete=True)
-
-    def of(self, k: Integers) -> Integers:
-        """Return a mass put into the largest table, and so far as there is room into others."""
-        unit = 1 if self.counts else int(STEPS)
-        out = []
-        for size in self.sizes:
-            part = np.zeros(size, dtype=object)
-            part[:] = 0
-            part[: len(k)] += np.asarray(k[:size], dtype=object) * unit // int(STEPS)
-            part[-1] += unit - sum(int(v) for v in part)
-            out.append(part)
-        return np.concatenate(out)
-
 
 @dataclass(frozen=True)
 class Tree(Vectors):
@@ -385,7 +306,6 @@ class Tree(Vectors):
     sizes: tuple[int, ...]
     people: bool = False
 
-    set = OneHot(2)  # A path: one node a level
 
     @property
     def size(self) -> int:
@@ -396,16 +316,6 @@ class Tree(Vectors):
     def step(self) -> float:
         """Lattice step: 1 for rows, a small fraction for people, who add shares."""
         return _NUMBERS if self.people else 1.0
-
-    def of(self, k: Integers) -> Integers:
-        """Return one node of every level: the first, the last, or none."""
-        out = []
-        for size in self.sizes:
-            part = np.zeros(size, dtype=object)
-            part[:] = 0
-            part[0], part[-1] = int(k[0]), int(k[-1])
-            out.append(part)
-        return np.concatenate(out) * round(1.0 / self.step)
 
 
 @dataclass(frozen=True)
@@ -451,11 +361,6 @@ class ByClass:
         """Lattice step of the sum."""
         return self.each.step
 
-    @property
-    def set(self) -> Any:
-        """Clip set of the sum."""
-        return self.each.set
-
     def _contribution(self, x: Any, count: Any) -> Any:
         """Return sums and counts in their order."""
         if not self.each.count > 0.0:
@@ -487,18 +392,6 @@ class ByClass:
             return flat[K:].reshape(K, d), flat[:K]
         return flat[: K * d].reshape(K, d), flat[K * d :]
 
-    def of(self, k: Integers) -> Any:
-        """Return a unit in the first class, or in the last where its first number is negative."""
-        mine = self.each.of(k)
-        count = self.each.count > 0.0
-        x = (mine[1:] if self.each.count_first else mine[:-1]) if count else mine
-        out = np.zeros((self.classes, len(x)), dtype=object)
-        counts = np.zeros(self.classes, dtype=object)
-        at = -1 if int(k[0]) < 0 else 0
-        out[at] = x
-        counts[at] = (mine[0] if self.each.count_first else mine[-1]) if count else 0
-        return (out, counts) if count else out
-
 
 @dataclass(frozen=True)
 class Stack:
@@ -521,11 +414,6 @@ class Stack:
         """Lattice step of the first part: all parts have the same."""
         return float(self.parts[0].step)
 
-    @property
-    def set(self) -> Any:
-        """Clip set of the first part."""
-        return self.parts[0].set
-
     def weights(self, norm: Norm) -> Array:
         """Return the weights of the parts times their shares."""
         pairs = zip(self.parts, self.shares, strict=True)
@@ -541,10 +429,6 @@ class Stack:
         ends = np.cumsum([part.size for part in self.parts])[:-1]
         pieces = np.split(flat, ends)
         return np.array([p.shaped(v, norm) for p, v in zip(self.parts, pieces, strict=True)])
-
-    def of(self, k: Integers) -> Any:
-        """Return the contribution of one element to each part."""
-        return [part.of(k) for part in self.parts]
 
 
 @dataclass(frozen=True)
@@ -572,11 +456,6 @@ class RankOne:
         """Numbers that are released."""
         return len(self.radii) * self.r * (self.r + 1) // 2 + self.blocks * self.r
 
-    @property
-    def set(self) -> Ball:
-        """The row's own vector e, scaled to 1."""
-        return Ball(self.r)
-
     def weights(self, norm: Norm) -> Array:
         """Return 1 over the noise of every entry."""
         i, j = diagonal_first(self.r)
@@ -602,13 +481,6 @@ class RankOne:
         entries = self.r * (self.r + 1) // 2
         *matrices, score = np.split(flat, entries * np.arange(1, len(self.radii) + 1))
         return [*(symmetric(self.r, M, diagonal_first(self.r)) for M in matrices), score]
-
-    def of(self, k: Integers) -> Any:
-        """Return the parts of a row along k, as large as they can be, in real units."""
-        e = np.asarray(k, dtype=float) / STEPS
-        score = np.zeros(self.blocks * self.r)
-        score[: self.r] = self.clip * e
-        return [*(R**2 * np.outer(e, e) for R in self.radii), score]
 
 
 @dataclass(frozen=True)
@@ -660,11 +532,6 @@ class ClusterTotals(Vectors):
         return self.dim * self.strata
 
     @property
-    def set(self) -> Ball:
-        """A pulled sum, of which a row moves C at most."""
-        return Ball(self.dim)
-
-    @property
     def slack(self) -> float:
         """Bound on the distance that rounding of two sums adds."""
         return 2.0**-17 * math.sqrt(self.dim)
@@ -676,7 +543,6 @@ class Clusters(Vectors):
 
     size = 1
     step = 1.0
-    set = OneHot(1)  # A row is in one cluster, or in none
 
 
 Statistic: TypeAlias = (

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dpmodels.planning import Plan
-    from dpmodels.privacy.budget import Ledger
     from dpmodels.privacy.composition import Guarantee
+    from dpmodels.privacy.reports import Ledger
     from dpmodels.records import Estimate, Release
     from dpmodels.results.contrasts import Combinations
     from dpmodels.results.summary import Summary

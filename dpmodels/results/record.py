@@ -30,7 +30,7 @@ from dpmodels.verbs import function_of
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.planning import Plan
-    from dpmodels.privacy.budget import Ledger
+    from dpmodels.privacy.reports import Ledger
     from dpmodels.registry import Backend
 
 
@@ -116,7 +116,7 @@ class Record:
     @classmethod
     def of(cls, plan: Plan[Any], release: Release, estimate: Estimate) -> Record:
         """Keep the public and released parts of plan, release and estimate."""
-        from dpmodels.privacy.budget import returned_text
+        from dpmodels.privacy.reports import returned_text
 
         return cls(
             call=Call.of(plan.request, plan.backend),
@@ -251,7 +251,7 @@ def has_method_test(guarantee: Guarantee) -> bool:
 
 def ledger_of(record: Record) -> Ledger:
     """Return the charges of a record, one line per step."""
-    from dpmodels.privacy.budget import Ledger
+    from dpmodels.privacy.reports import Ledger
 
     if record.parts:
         pooled: Ledger = function_of("dpmodels.api.pool:pooled_ledger")(record)

@@ -33,7 +33,7 @@ from dpmodels.variables import Binary, Count
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
-    from dpmodels.sums.rowmap import UnitScale
+    from dpmodels.sums.scaling import UnitScale
 
 
 @dataclass(frozen=True)

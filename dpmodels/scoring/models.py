@@ -21,7 +21,7 @@ from dpmodels.arrays import Array
 from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import Coordinates, scoring_rows
 from dpmodels.scoring.rules import PassShares
-from dpmodels.sums.rowmap import UnitScale
+from dpmodels.sums.scaling import UnitScale
 from dpmodels.variables import Binary
 
 if TYPE_CHECKING:

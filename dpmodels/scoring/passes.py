@@ -19,7 +19,7 @@ from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.models import Evaluate, Model, State, plain
 from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.sums.products import SHRINK, filled
-from dpmodels.sums.rowmap import UnitScale
+from dpmodels.sums.scaling import UnitScale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

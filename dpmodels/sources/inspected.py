@@ -6,20 +6,21 @@ Nothing here is part of a release: no verb imports it, and what it returns goes 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from dpmodels.cells import objects_of
 from dpmodels.errors import SchemaError
-from dpmodels.formula.reading import coerce, readable_spellings
+from dpmodels.formula.reading import coerce
 from dpmodels.formula.schema import as_recorded
+from dpmodels.formula.spelled import spellings
 from dpmodels.formula.types import check_types
 from dpmodels.quiet import guarded
-from dpmodels.sources.tables import Source
-from dpmodels.variables import NA_WORDS, Levels, Text, Variable
+from dpmodels.sources.parts import Source
+from dpmodels.variables import NA_WORDS, Binary, Levels, Text, Variable
 
 #: Different spellings that are counted of one column, at most.
 _MOST_SPELLINGS = 100_000
@@ -99,7 +100,7 @@ def _column(column: Any, variable: Variable, seen: Seen) -> Any:
     if not len(look):
         return present
     raw = objects_of(column)
-    reads = readable_spellings(variable)
+    reads = _readable_spellings(variable)
     for i in look.tolist():
         cell = raw[i]
         missing = cell is None or (isinstance(cell, str) and cell.strip() in NA_WORDS)
@@ -121,3 +122,31 @@ def _column(column: Any, variable: Variable, seen: Seen) -> Any:
 def _code_of_other(variable: Variable) -> int:
     assert isinstance(variable, Levels)
     return -2 if variable.other is None else variable.levels.index(variable.other)
+
+
+def _readable_spellings(variable: Variable) -> Callable[[Any], bool | None]:
+    """Return a function from a cell to whether it can be read, or to None if it is missing.
+
+    Missing is a cell that is declared as a missing code of the variable.
+    """
+    if isinstance(variable, (Levels, Binary)):
+        spelled = spellings(variable)
+
+        def level(cell: Any) -> bool | None:
+            code = spelled(cell)
+            return None if code == -1 else code is not None
+
+        return level
+    codes = {str(code).strip() for code in getattr(variable, "missing", None) or ()}
+    plain = replace(variable, missing=None)
+
+    def number(cell: Any) -> bool | None:
+        if isinstance(cell, str) and cell.strip() in codes:
+            return None
+        column = np.empty(1, dtype=object)
+        column[0] = cell
+        if np.isnan(np.asarray(coerce(column, plain), dtype=float)[0]):
+            return False
+        return None if np.isnan(np.asarray(coerce(column, variable), dtype=float)[0]) else True
+
+    return number

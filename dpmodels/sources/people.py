@@ -20,20 +20,11 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.reading import coerce_all
+from dpmodels.sources.parts import Executor, Partition, Source
 from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Rows, Windows, keyed
 from dpmodels.sources.rows import BlockOfPeople as BlockOfPeople
 from dpmodels.sources.summed import Partial, Task, added
-from dpmodels.sources.tables import (
-    READ_ROWS,
-    WINDOW,
-    Executor,
-    FrameSource,
-    Partition,
-    Source,
-    TypedPart,
-    one_type,
-    types_of,
-)
+from dpmodels.sources.tables import READ_ROWS, WINDOW, FrameSource, TypedPart, one_type, types_of
 from dpmodels.units import Ids, OneType, Person, id_type, sort_keys
 
 if TYPE_CHECKING:
@@ -371,12 +362,9 @@ class PeopleRows(OfRows):
         return self._whole[1]
 
     def sample(
-        self,
-        design: Design,
-        indices: Sequence[int],
-        keep: Index | None,
+        self, design: Design, indices: Sequence[int], keep: Index | None,
         draw: Callable[[int], npt.NDArray[np.uint8]],
-    ) -> Array:
+    ) -> Array:  # fmt: skip
         """Return design columns (k, n) with one row per person, that of the smallest keyed hash.
 
         ``keep``: which indices of people are wanted (sorted); ``draw(m)``: secret uniform bytes,

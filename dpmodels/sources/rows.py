@@ -8,11 +8,9 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +18,9 @@ import numpy.typing as npt
 from dpmodels.arrays import ROW_PAD, Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.reading import coerce_all
-from dpmodels.quiet import bars_are_secret, quiet
-from dpmodels.sources.tables import WINDOW, Executor, Source
+from dpmodels.quiet import bars_are_secret
+from dpmodels.sources.parts import Executor, Source
+from dpmodels.sources.tables import WINDOW
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -216,61 +215,6 @@ def progress_bar(show: bool | None, n: int, columns: int) -> Any:
     from tqdm.auto import tqdm
 
     return tqdm(total=n, unit=" rows", unit_scale=True, desc="reading", leave=False)
-
-
-# -- A reader thread: files are decoded while the rows before are computed with
-
-
-#: Batches in memory at once: one in use, the others read or being read.
-BATCHES = 3
-
-T = TypeVar("T")
-_END: Any = object()
-
-
-def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
-    """Yield the items of a generator that runs in a separate thread, in their order.
-
-    At most three items exist at a time if the caller lets go of each before it asks for the next.
-    The thread starts with the first item and has ended when this generator has, also if it is
-    closed early; the generator is closed in its own thread. An exception of the reader is raised
-    here as it is, to meet the same guard as one without a thread; the thread itself prints nothing.
-    """
-    room = threading.Semaphore(BATCHES)
-    ready: SimpleQueue[tuple[T, BaseException | None]] = SimpleQueue()
-    stopped = threading.Event()
-
-    def read() -> None:
-        failure: BaseException | None = None
-        try:
-            with quiet():
-                while room.acquire() and not stopped.is_set():
-                    item = next(items, _END)
-                    if item is _END:
-                        break
-                    ready.put((item, None))
-                    del item  # or it would live on while the thread waits for room
-                items.close()
-        except BaseException as error:  # an exception of the caller
-            failure = error
-        ready.put((_END, failure))
-
-    thread = threading.Thread(target=read, name="dpmodels reader", daemon=True)
-    thread.start()
-    try:
-        while True:
-            item, failure = ready.get()
-            if item is _END:
-                break
-            yield item
-            del item
-            room.release()
-    finally:
-        stopped.set()
-        room.release()
-        thread.join()
-    if failure is not None:
-        raise failure
 
 
 # -- Rows on their way to a release: passes over blocks of the design, and nothing that keeps them.
@@ -470,9 +414,8 @@ class Rows(OfRows):
             for passed, chunk in tossed(names, coins.choose):
                 yield passed, self._cells(chunk, kinds)
             return
-        ahead: list[_Ahead] = [
-            (dict(kinds), later.every, []) for later in self._fitting(kinds, coins)
-        ]
+        fitting = self._fitting(kinds, coins)
+        ahead: list[_Ahead] = [(dict(kinds), later.every, []) for later in fitting]
         for columns in self._all_cells(source, kinds):
             passed = len(columns[names[0]])
             for later, (_, _, part) in zip(coins.then, ahead, strict=False):
@@ -507,15 +450,9 @@ class Rows(OfRows):
         A rule of public numbers, by rows and columns: of tables that have to be decoded, or whose
         cells are in memory as somebody else's types.
         """
-        in_memory = getattr(self.source, "decoded", False) or getattr(
-            self.source, "in_memory", False
-        )
-        return (
-            self._public_n
-            and self._passes > 1
-            and in_memory
-            and 8 * len(kinds) * self.n <= KEPT_BYTES
-        )
+        held = any(getattr(self.source, what, False) for what in ("decoded", "in_memory"))
+        small = 8 * len(kinds) * self.n <= KEPT_BYTES
+        return self._public_n and self._passes > 1 and held and small
 
     def _all_cells(self, source: Source, kinds: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the coerced cells of every chunk: one pass, decoded or kept from an earlier one."""
@@ -602,31 +539,3 @@ class Rows(OfRows):
                 "only once. Pass a list of frames or a path"
             )
         yield from self.source.chunks(list(names))
-
-    def sample(
-        self,
-        design: Design,
-        indices: Sequence[int],
-        keep: npt.NDArray[np.intp] | None,
-        draw: Callable[[int], npt.NDArray[np.uint8]] | None = None,  # Secret bytes, for people
-    ) -> Array:
-        """Return design columns ``indices`` of all rows, or of the rows ``keep`` (sorted).
-
-        For histograms only; the array must not outlive the release that asked for it. Rows that
-        would become zero rows are NaN throughout.
-        """
-        index = list(indices)
-        size = self.n if keep is None else len(keep)
-        out = np.full((len(index), size), np.nan)
-        at = done = 0
-        for block in self.blocks(design):
-            m = block.shape[1]
-            part = block[index]
-            part[:, np.isnan(block[0 if design.response is None else -1])] = np.nan
-            if keep is not None:
-                lo, hi = np.searchsorted(keep, [done, done + m])
-                part = part[:, keep[lo:hi] - done]
-            out[:, at : at + part.shape[1]] = part
-            at += part.shape[1]
-            done += m
-        return out

@@ -18,8 +18,9 @@ import numpy.typing as npt
 from dpmodels._version import __version__
 from dpmodels.arrays import Array
 from dpmodels.errors import SourceError
+from dpmodels.sources.parts import Partition, Source, stamp
 from dpmodels.sources.rows import ALL_ROWS, Coins, Key, Rows, Windows, keyed
-from dpmodels.sources.tables import WHOLE, Partition, Source, TypedPart, stamp
+from dpmodels.sources.tables import WHOLE, TypedPart
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -339,23 +340,24 @@ def sampled(
 ) -> Array:  # fmt: skip
     """Return design columns of all rows, or of the rows ``keep``, in their order: (k, size).
 
-    As ``rows.sample``, which it calls unless tasks can read the parts of the table: then those
-    return the chosen rows, and no other row travels. **Confidential**: cells, whoever reads. Not of
-    a table elsewhere: its rows stay there.
+    Of people as ``rows.sample``. Where tasks can read the parts of the table, they return the
+    chosen rows, and no other row travels; not of a table elsewhere, whose rows stay there.
+    **Confidential**: cells, whoever reads. Rows that would become zero rows are NaN throughout.
     """
-    executor = rows.executor
-    if executor is None or executor.knows_parts:
+    if rows.by_person:
         columns: Array = rows.sample(design, indices, keep, draw)
         return columns
-    partitions = _parts_with_places(rows, executor.partitions(rows.source, list(design.kinds)))
-    if not partitions:
-        columns = rows.sample(design, indices, keep, draw)
-        return columns
+    executor, partitions = rows.executor, list[Partition]()
+    if executor is not None and not executor.knows_parts:
+        names = list(design.kinds)
+        partitions = _parts_with_places(rows, executor.partitions(rows.source, names))
     size = rows.n if keep is None else len(keep)
     job = Sampled(tuple(indices), size, keep, design.response is not None)
-    cells: Cells = _by_tasks(
-        rows, Task(design, job, types=getattr(rows.source, "types", None)), partitions
-    )
+    if partitions:
+        types = getattr(rows.source, "types", None)
+        cells: Cells = _by_tasks(rows, Task(design, job, types=types), partitions)
+    else:
+        cells = job.over(rows.blocks(design))
     out = np.full((len(job.index), size), np.nan)
     for at, values in zip(cells.places, cells.values, strict=True):
         out[:, at] = values

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.util
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +17,7 @@ from dpmodels.errors import DPModelsError, RequestError, SourceError, did_you_me
 from dpmodels.formula.reading import TWO_DIMENSIONS, coerce, coerce_all
 from dpmodels.formula.schema import Schema, as_recorded
 from dpmodels.formula.types import ColumnKind
+from dpmodels.sources.parts import Chunk, Kinds, Partition, Source
 from dpmodels.units import Ids, OneType
 from dpmodels.variables import Real, Variable
 
@@ -28,61 +26,6 @@ READ_ROWS = 65_536
 
 #: Rows of a window: one block, whose products of integers up to 2^20 are exact in float64.
 WINDOW = 8192
-
-Chunk = Mapping[str, Any]
-
-
-class Source(Protocol):
-    """A table that can be read in chunks. All but the cells is public."""
-
-    @property
-    def kinds(self) -> Mapping[str, str]:
-        """Column -> its kind.
-
-        "numeric", "bool", "category", "text", "datetime", "duration" or "nested" (lists, records);
-        "object": any cells; "unknown": CSV files and lists.
-        """
-        ...
-
-    @property
-    def n(self) -> int | None:
-        """Row count, if the container knows it without a pass."""
-        ...
-
-    @property
-    def rescannable(self) -> bool:
-        """Whether ``chunks`` can be called again: the same rows in the same order."""
-        ...
-
-    @property
-    def schema_attr(self) -> Any:
-        """Schema attached to the table (``Schema.attach``), or None."""
-        ...
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Yield dictionaries of equally long raw columns."""
-        ...
-
-
-@dataclass(frozen=True)
-class Signs:
-    """Number format of the cells of a text file, if the reader was given one; public."""
-
-    decimal: str | None = None
-    thousands: str | None = None
-    missing: tuple[str, ...] | None = None  # Words for a missing cell; None: the usual ones
-    ask: bool = False  # Whether the decimal sign must be declared first
-
-
-class Kinds(dict[str, str]):
-    """Kinds of columns of which some come from a file of text."""
-
-    signs: Signs | None = None
-
-
-class Untyped(Kinds):
-    """Kinds of the columns of a file that has no types: all "unknown" until they are declared."""
-
 
 def numpy_kind(dtype: Any) -> str:
     """Return the public kind of a pandas or numpy dtype."""
@@ -181,53 +124,7 @@ def require_package(module: str, why: str) -> None:
         raise SourceError(f"{module} is needed {why}: pip install {module}")
 
 
-# -- A part of a table, and who adds up the parts; and who does so in this process at the moment.
-
-
-@dataclass(frozen=True, eq=False)
-class Partition:
-    """A part of a table that one task reads."""
-
-    opener: Callable[[Any], Source]  # ``opener(data)`` is the source of its rows
-    data: Any  # Travels to the worker: a place in a file, or rows
-    # first, rows: its position in the table; None where that is not known. A place that is known
-    # begins at a block of the table, so that blocks are those of a pass in one process.
-    first: int | None = None
-    rows: int | None = None
-
-    def __repr__(self) -> str:
-        return "<part of a table, confidential>"
-
-
-class Executor(Protocol):
-    """Does the tasks of a pass."""
-
-    @property
-    def knows_parts(self) -> bool:
-        """Whether it cuts the table by itself: no parts are given to it."""
-        ...
-
-    def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
-        """Return the parts of the table that tasks read; none: the caller reads it himself."""
-        ...
-
-    def run(self, task: Any, partitions: Sequence[Partition]) -> tuple[str, Iterator[Any]]:
-        """Return the stamp of the pass, and the results of the tasks, in any order."""
-        ...
-
-
-def cut_source(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> list[Partition]:
-    """Return the parts of a source that says how to cut it; memory does not travel."""
-    partitions = getattr(source, "partitions", None)
-    if partitions is None or (travel and not getattr(source, "travels", False)):
-        return []
-    parts: list[Partition] = partitions(names, rows)
-    return parts if len(parts) > 1 or travel else []
-
-
-def stamp(packed: bytes) -> str:
-    """Return the fingerprint of a packed plan of a pass."""
-    return hashlib.blake2b(packed, digest_size=16).hexdigest()
+# -- Tables in memory: frames and dictionaries, and whatever gives an Arrow stream.
 
 
 def aligned(n: int, rows: int) -> Iterator[tuple[int, int]]:
@@ -235,28 +132,6 @@ def aligned(n: int, rows: int) -> Iterator[tuple[int, int]]:
     step = max(rows // WINDOW, 1) * WINDOW
     for first in range(0, n, step):
         yield first, min(first + step, n)
-
-
-#: Executors that :func:`dpmodels.connect` put in force: the last one counts.
-CONNECTED: list[Executor] = []
-
-
-def connected_client() -> Any:
-    """Return the Dask client that is connected, else the one that this process made; or None."""
-    for executor in reversed(CONNECTED):
-        client = getattr(executor, "client", None)
-        if client is not None:
-            return client
-    distributed = sys.modules.get("distributed")
-    if distributed is None:
-        return None
-    try:
-        return distributed.default_client()
-    except ValueError:
-        return None
-
-
-# -- Tables in memory: frames and dictionaries, and whatever gives an Arrow stream.
 
 
 #: Cells of a frame of numbers whose columns are looked up at once.
@@ -798,41 +673,6 @@ def _cells(column: Any, kind: str) -> Any:
     out[numbers == 0.0] = False
     out[numbers == 1.0] = True
     return out
-
-
-# -- A table whose columns have other names than the study that reads it.
-
-
-class Renamed:
-    """A source under other names of its columns; its cells are read as they are there."""
-
-    def __init__(self, source: Source, columns: Mapping[str, str]) -> None:
-        source_kinds = source.kinds
-        if hasattr(source, "ids"):  # parts that others hold answer by the names they have there
-            raise SourceError(
-                "columns of tables in parts elsewhere (Dask, dp.Elsewhere) are renamed there: "
-                "leave [data.columns] out"
-            )
-        for name, old in columns.items():
-            if old not in source_kinds:
-                raise SourceError(
-                    f"[data.columns] {name} = {old!r}: the data have no such column."
-                    f"{did_you_mean(old, source_kinds)}"
-                )
-        taken = set(columns.values())
-        self._there = {**{k: k for k in source_kinds if k not in taken}, **columns}
-        self._source = source
-        kinds = {name: source_kinds[old] for name, old in self._there.items()}
-        self.kinds: Mapping[str, str] = kinds
-        if isinstance(source_kinds, Untyped):
-            self.kinds = untyped = Untyped(kinds)
-            untyped.signs = source_kinds.signs
-        self.n, self.rescannable, self.schema_attr = source.n, source.rescannable, None
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Yield the chunks of the source, under the names of the study."""
-        for chunk in self._source.chunks([self._there[name] for name in names]):
-            yield {name: chunk[self._there[name]] for name in names}
 
 
 # -- One row per person: what a person's rows come to, first, before any model sees them.

@@ -28,28 +28,31 @@ from dpmodels.errors import (
     path_of,
     shown,
 )
-from dpmodels.quiet import guarded, holding_memory
+from dpmodels.quiet import guarded
+from dpmodels.resources import holding_memory
 from dpmodels.sources.files import CsvSource, DatasetSource, path_source
-from dpmodels.sources.summed import Partial, Task, done_by_bytes
-from dpmodels.sources.tables import (
+from dpmodels.sources.parts import (
     CONNECTED,
-    ArrowSource,
     Chunk,
-    DictSource,
     Executor,
-    Features,
-    FrameSource,
-    LazyPolarsSource,
     Partition,
     Renamed,
     Source,
+    connected_client,
+    cut_source,
+    stamp,
+)
+from dpmodels.sources.summed import Partial, Task, done_by_bytes
+from dpmodels.sources.tables import (
+    ArrowSource,
+    DictSource,
+    Features,
+    FrameSource,
+    LazyPolarsSource,
     TypedPart,
     check_names,
     check_type,
-    connected_client,
-    cut_source,
     numpy_kind,
-    stamp,
     type_of,
     types_of,
     withheld,

@@ -233,7 +233,8 @@ def source_of(
     ``csv``: how a CSV file is written, as ``dp.read_csv`` takes it.
     """
     from dpmodels.sources.files import read_csv
-    from dpmodels.sources.tables import Features, Renamed
+    from dpmodels.sources.parts import Renamed
+    from dpmodels.sources.tables import Features
     from dpmodels.sources.tasks import as_source
 
     if isinstance(data, list) and len(data) == 1 and isinstance(data[0], (str, Path)):

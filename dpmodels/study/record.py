@@ -17,7 +17,8 @@ from typing import Any
 
 from dpmodels.errors import BudgetError, DamagedError, DPModelsError, RequestError, damage_reported
 from dpmodels.privacy.account import joint
-from dpmodels.privacy.budget import Budget, kind_of
+from dpmodels.privacy.budget import Budget
+from dpmodels.privacy.reports import kind_of
 from dpmodels.study.asked import canonical_hash
 from dpmodels.tables.table import Shown, Table, check_seal, plain, sealed
 from dpmodels.units import named

@@ -22,25 +22,15 @@ from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.privacy.run import ROUND_UP, OwnProof, Run, stability_threshold, tail_margin
-from dpmodels.proof.prove import (
-    Of,
-    rank_sensitivity,
-    sensitivity,
-)
+from dpmodels.proof.prove import Of, rank_sensitivity, sensitivity
 from dpmodels.proof.sets import Ball, Box, Interval, NuclearBall
 from dpmodels.proof.statistics import Gram, Norm, Ranks, Split, Statistic, Sum
 from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
 from dpmodels.sources.summed import integer_sums, summed
 from dpmodels.sums.cells import gram_over
 from dpmodels.sums.products import end_of_numbers, mapped
-from dpmodels.sums.rowmap import (
-    OneFirst,
-    PeopleGramOf,
-    RowMap,
-    UnitScale,
-    WithOne,
-    unit_rows,
-)
+from dpmodels.sums.rowmap import OneFirst, PeopleGramOf, RowMap, WithOne, unit_rows
+from dpmodels.sums.scaling import UnitScale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -160,14 +150,9 @@ class Raw:
 
 
 class Ask:
-    """Queries that one stage may ask of the private rows.
+    """Queries that one stage may ask of the private rows, within the run of what was charged.
 
-    Parameters
-    ----------
-    rows : Rows, PeopleRows, or the private argument of a call that has no table
-    run : Run
-        Of the steps that were charged.
-    relation : {"replace", "add-remove"}
+    ``rows`` is the private argument itself where a call has no table.
     """
 
     def __init__(self, rows: Any, run: Run, relation: str = "replace") -> None:
@@ -198,25 +183,14 @@ class Ask:
     def pay(self, step: str, steps: Iterable[Step]) -> None:
         """Start steps within the share of a planned step, by public and released numbers alone.
 
-        Privacy
-        -------
-        At most the mechanism of the planned step, for any started steps (``privacy/theory.md``, 4).
+        **Privacy.** At most the mechanism of the planned step (``privacy/theory.md``, 4).
         """
         self._run.pay(step, steps)
 
     def __call__(self, step: str, query: Query, read: Read = ALL) -> Noisy:
-        """Return a query's values with the noise of a step.
+        """Return a query's values with the noise of a Gaussian or Pure step, each used once.
 
-        Parameters
-        ----------
-        step : str
-            A Gaussian or Pure step of the plan; each is used once.
-        query : Query
-        read : Read
-
-        Privacy
-        -------
-        The mechanism of the step, for one unit. ``proof/theory.md`` 1.8.
+        **Privacy.** The mechanism of the step, for one unit (``proof/theory.md`` 1.8).
         """
         mechanism = self._run.mechanism(step)
         if not isinstance(mechanism, (Gaussian, Pure)):
@@ -241,11 +215,8 @@ class Ask:
     ) -> Array:  # fmt: skip
         """Return the entries with noise, in the user's units."""
         run, kind = self._run, np.asarray(flat).dtype.kind
-        are_integers = kind in "iu" or (
-            kind == "O"
-            and all(issubclass(kind_of_cell, _WHOLE) for kind_of_cell in set(map(type, flat)))
-        )
-        if not are_integers:
+        whole = kind == "O" and all(issubclass(of_cell, _WHOLE) for of_cell in set(map(type, flat)))
+        if not (kind in "iu" or whole):
             if kind != "f" or not isinstance(query.statistic, Of):
                 raise PrivacyBugError(f"step {step!r}: sums that are not integers")
             real = run.gaussian_real if norm == "l2" else run.laplace_real
@@ -289,29 +260,16 @@ class Ask:
     ) -> tuple[list[int], list[float]]:  # fmt: skip
         """Return (bins, counts) of a histogram whose bins are not public: those above tau.
 
-        Parameters
-        ----------
-        step : str
-            A Gaussian step; its failure is the probability that a bin of one unit exceeds tau.
-        over : Pass
-            Gives ``find`` its input: cells of a public or random choice of units.
-        find : function
-            The bin of every unit that has one; with ``most`` (bins, what each entry adds to its
-            bin in steps of 2^-20).
-        tau : float
-            Public.
-        per_unit : int
-            Largest number of bins of a unit: one in each of several histograms.
-        most : int
-            Largest number of bins of a person in one histogram, to which they add a vector of
-            length 1.
+        The failure of the step, which is Gaussian, is the probability that a bin of one unit
+        exceeds tau. ``over`` gives ``find`` cells of a public or random choice of units; it returns
+        the bin of every unit that has one, and with ``most`` also what each entry adds to its bin
+        in steps of 2^-20. A unit has ``per_unit`` bins at most, one in each of several histograms,
+        or a person ``most`` in one, to which they add a vector of length 1.
 
-        Privacy
-        -------
-        A stability histogram: a unit is in one bin. Counts of bins that both neighbours have
-        move by sqrt 2; a bin that only one of them has contains one unit (``ranges.md``). With k
-        histograms at once counts move by sqrt(2 k), and k bins may contain one unit
-        (``levels.md``). A person's nonnegative vectors of length 1 move them by as much.
+        **Privacy.** A stability histogram: a unit is in one bin. Counts of bins that both
+        neighbours have move by sqrt 2; a bin that only one of them has contains one unit
+        (``ranges.md``). With k histograms at once counts move by sqrt(2 k), and k bins may contain
+        one unit (``levels.md``). A person's nonnegative vectors of length 1 move them by as much.
         """
         mechanism, moved = self._run.mechanism(step), math.sqrt(2.0 * per_unit)
         if not isinstance(mechanism, Gaussian):
@@ -327,22 +285,12 @@ class Ask:
     def choose(
         self, step: str, ranks: Ranks, over: Pass, penalties: Callable[[Any], Any], largest: int
     ) -> npt.NDArray[np.intp]:
-        """Choose one candidate a group by the exponential mechanism.
+        """Choose one candidate a group by the exponential mechanism, with a Pure step.
 
-        Parameters
-        ----------
-        step : str
-            Pure.
-        ranks : Ranks
-            What the prover reads.
-        penalties : function
-            Of the sums of ``over``: integers >= 0, (groups, candidates), in steps of ``ranks``.
-        largest : int
-            Public bound of the penalties, in ranks.
+        ``penalties`` of the sums of ``over`` are integers >= 0, (groups, candidates), in steps of
+        ``ranks``, and ``largest`` their public bound in ranks.
 
-        Privacy
-        -------
-        The eps of the step: the penalties of all groups together move by
+        **Privacy.** The eps of the step: the penalties of all groups together move by
         :func:`~dpmodels.proof.prove.rank_sensitivity` at most. Replace-one.
         """
         if self._relation != "replace":
@@ -417,19 +365,11 @@ class Labelled:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """``sum z z'`` of mapped rows: a :class:`~dpmodels.sums.products.Gram`.
-
-    Attributes
-    ----------
-    design : Design
-    rowmap : LatticeMap
-    people : bool
-        Whether units are people: a person's matrix is scaled to a bounded trace.
-    """
+    """``sum z z'`` of mapped rows: a :class:`~dpmodels.sums.products.Gram`."""
 
     design: Design
     rowmap: Any
-    people: bool = False
+    people: bool = False  # Units are people: a person's matrix is scaled to a bounded trace
 
     def total(self, rows: Any, reading: dict[str, Any]) -> Any:
         """Return the Gram matrix. Confidential."""
@@ -445,9 +385,8 @@ class Moments:
 
 def set_of(rowmap: Any, *, people: bool = False) -> Any:
     """Return the clip set of a row map: that into which its :mod:`~dpmodels.sums.products` cuts."""
-    clip_set = getattr(
-        rowmap, "clip_set", None
-    )  # of maps that are not row maps, also clipped by `end_in_ball`
+    # of maps that are not row maps, also clipped by `end_in_ball`
+    clip_set = getattr(rowmap, "clip_set", None)
     if clip_set is not None and not people:
         return clip_set
     inner = rowmap.rowmap if isinstance(rowmap, (OneFirst, WithOne)) else rowmap
@@ -484,15 +423,6 @@ class Counts:
     def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
         """Return them. Confidential."""
         return integer_sums(rows, self.design, self.count, of_people=self.of_people)
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Sums made before, used in place of rows by audits and tests."""
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> Any:
-        """Return the sums used in place of the rows."""
-        return rows
 
 
 def whole_matrix(matrix: Any) -> Added:

@@ -40,7 +40,8 @@ from dpmodels.sums.products import (
     looked_up,
     squares,
 )
-from dpmodels.sums.rowmap import OfCells, OneFirst, RowMap, UnitScale, WithOne
+from dpmodels.sums.rowmap import OfCells, OneFirst, RowMap, WithOne
+from dpmodels.sums.scaling import UnitScale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -129,18 +130,11 @@ def checked(zeta: Array) -> None:
 def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
     """Return ``sum_c weights_c zeta_c zeta_c'`` over ``2^drop``, rounded down once, (r, r).
 
-    Parameters
-    ----------
-    zeta : (r, K) array
-        Floats that hold integers of at most 2^20.
-    weights : (K,) object array
-        Python integers of any size.
-
-    Notes
-    -----
-    Vectors are cut into parts of 10 bits, weights into digits, so that a product of them over all
-    cells is a sum of integers of at most 2^53: BLAS computes it exactly. Only the upper triangle is
-    computed, without the first cells if the vectors of these are zero in all later rows.
+    zeta (r, K) are floats that hold integers of at most 2^20, weights (K,) Python integers of any
+    size. Vectors are cut into parts of 10 bits, weights into digits, so that a product of them over
+    all cells is a sum of integers of at most 2^53: BLAS computes it exactly. Only the upper
+    triangle is computed, without the first cells if the vectors of these are zero in all later
+    rows.
     """
     zeta, weights = _occupied(zeta, weights)
     high = np.floor(zeta * 2.0**-_PART)
@@ -269,11 +263,8 @@ class CellSums:
     seconds: Integers  # (d, d) object array: ``sum rho rho'``
 
     def __add__(self, other: CellSums) -> CellSums:
-        return CellSums(
-            self.squares + other.squares,
-            self.firsts + other.firsts,
-            self.seconds + other.seconds,
-        )
+        a, b = self, other
+        return CellSums(a.squares + b.squares, a.firsts + b.firsts, a.seconds + b.seconds)
 
     def __repr__(self) -> str:
         return "<sums by cell, confidential>"
@@ -451,18 +442,10 @@ def _into_ball(length: Array, r: Array) -> None:
 
 
 def gram(blocks: Iterable[Array], rowmap: LatticeMap) -> Gram:
-    """Accumulate the Gram matrix of the mapped rows of ``blocks``.
+    """Return the Gram matrix of the mapped rows of ``blocks``, which are overwritten.
 
-    Parameters
-    ----------
-    blocks : iterable of (q, m) arrays, m <= 8192
-        From ``Rows.blocks``; overwritten.
-    rowmap : LatticeMap
-
-    Privacy
-    -------
-    The return value is confidential. One row contributes one integer rank-one matrix whose size is
-    bounded by the row map.
+    **Confidential**. One row contributes one integer rank-one matrix whose size is bounded by the
+    row map.
     """
     k = len(rowmap.box)
     total = ExactSum(k, k)
@@ -491,18 +474,8 @@ class GramOf:
 def gram_over(rows: Any, design: Design, rowmap: LatticeMap, **chosen: Any) -> Gram:
     """Return the Gram matrix of one pass over rows, in this thread or by tasks.
 
-    Parameters
-    ----------
-    rows : Rows, or anything that yields blocks
-    design : Design
-    rowmap : LatticeMap
-    **chosen
-        ``windows`` and ``coins``.
-
-    Privacy
-    -------
-    Confidential. The integers are the same for any number of threads or tasks. Sums by cell
-    (:mod:`dpmodels.sums.cells`) round rows in a ball to another lattice.
+    ``chosen``: windows and coins. **Confidential**. The integers are the same for any number of
+    threads or tasks. Sums by cell round rows in a ball to another lattice.
     """
     by_cell: Any = cell_gram(design, rowmap) if rows.by_cell else None
     if by_cell is not None:

@@ -61,12 +61,9 @@ def mapped(matrix: Array, block: Array, *, upper: tuple[int, int] = (0, 0)) -> A
     below ``q 2^-2b`` of the largest entry of its row of the matrix, once each column is divided
     by its largest entry, times the largest cell in these units.
 
-    Parameters
-    ----------
-    upper : (int, int)
-        (r, p): the first r rows are upper triangular in p columns; the rows after them, but for the
-        last, are zero. A cell that is not finite always enters the first row, so its row's image is
-        not finite.
+    ``upper`` = (r, p): the first r rows are upper triangular in p columns; the rows after them, but
+    for the last, are zero. A cell that is not finite always enters the first row, so its row's
+    image is not finite.
     """
     k, q = matrix.shape
     m = block.shape[1]
@@ -140,16 +137,8 @@ def _exactly(
 def looked_up(images: Array, slopes: Array, numbers: Array, cells: npt.NDArray[np.intp]) -> Array:
     """Return the images (k, m) of rows given by a cell and numeric values, computed row by row.
 
-    Parameters
-    ----------
-    images : (k, K) array
-        Images of the cells, NaN where a row is missing.
-    slopes : (k, d) array
-        Slopes in the numeric variables.
-    numbers : (d, m) array
-        Values of the numeric variables.
-    cells : (m,) array
-        Index of each row's cell.
+    ``images`` (k, K) are those of the cells, NaN where a row is missing; ``slopes`` (k, d) those in
+    the numeric variables, whose values are ``numbers`` (d, m); ``cells`` (m,) says each row's cell.
     """
     out, part = np.empty((len(images), len(cells) + ROW_PAD))[:, : len(cells)], np.empty(len(cells))
     for row, slope_of_row, image in zip(images, slopes.tolist(), out, strict=True):
@@ -237,18 +226,10 @@ LONG, VAST = 1e280, 1e140
 def usable(square: Array, *factors: Array | None) -> tuple[Mask | None, Mask | None]:
     """Return masks (m,) of complete rows and of rows with a length, or None for all rows.
 
-    Parameters
-    ----------
-    square : (m,) array
-        Squared lengths.
-    *factors : (m,) arrays or None
-        What rows are multiplied by: scores, weights.
-
-    Notes
-    -----
-    A row is there if nothing of it is missing, infinite or beyond ``VAST`` (1e280 for a squared
-    length); else it is missing in *every* part. Its length is 0 if the square is below ``LEAST``.
-    NaN is neither above nor below.
+    ``square`` (m,) are squared lengths, ``factors`` what rows are multiplied by. A row is there if
+    nothing of it is missing, infinite or beyond ``VAST`` (1e280 for a squared length); else it is
+    missing in *every* part. Its length is 0 if the square is below ``LEAST``. NaN is neither above
+    nor below.
     """
     present = [f for f in factors if f is not None]
     complete = None
@@ -265,22 +246,10 @@ def usable(square: Array, *factors: Array | None) -> tuple[Mask | None, Mask | N
 def end_in_ball(w: Array, length: Array) -> tuple[Array, Array]:
     """Return rows in the ball of 2^20 lattice steps, towards zero, and the lengths they keep.
 
-    Parameters
-    ----------
-    w : (k, m) array
-        Rows (columns of w) in lattice steps; overwritten.
-    length : (m,) array
-        Their lengths, to a few units in the last place; overwritten.
-
-    Returns
-    -------
-    ((k, m) array, (m,) array)
-        Integers of which the squares add up to at most 2^40 in each row, whatever w is; and the
-        lengths before rounding, 0 of a row that has none.
-
-    Notes
-    -----
-    A row is multiplied by ``min(1, TOP / length)``. One whose length is not finite is the zero row.
+    Rows are the columns of w (k, m) in lattice steps, and ``length`` (m,) their lengths, to a few
+    units in the last place; both are overwritten. Squares of the integers add up to at most 2^40 in
+    each row, whatever w is. Lengths are those before rounding, 0 of a row that has none. A row is
+    multiplied by ``min(1, TOP / length)``; one whose length is not finite is the zero row.
     """
     if not length.max(initial=0.0) <= TOP:
         beyond = np.flatnonzero(~(length <= TOP))
@@ -298,22 +267,10 @@ def end_along(
 ) -> Array:
     """Return rows in the ball of ``radius`` as integers, in steps of radius / 2^20.
 
-    Parameters
-    ----------
-    w : (k, m) array
-        Rows, not overwritten ...
-    length : (m,) array
-        ... of this length, in units of ``radius``; the zero row where it is 0 or not finite.
-    size : (m,) array, optional
-        What length they get, at most ``radius``. None: their own, at most ``radius``.
-    sign : (m,) array, optional
-        Whose signs the sizes have.
-
-    Returns
-    -------
-    (k, m) array
-        Rounded towards zero: of squared length at most 2^40, and within ``sqrt(k)`` steps of a
-        multiple of w.
+    Rows w (k, m) have this ``length`` (m,), in units of ``radius``: the zero row where it is 0 or
+    not finite. They get the length ``size`` with the sign of ``sign``, or keep their own, at most
+    ``radius``. Rounded towards zero: of squared length at most 2^40, and within ``sqrt(k)`` steps
+    of a multiple of w, which is not overwritten.
     """
     least = length.min(initial=1.0)
     smallest = 1.0
@@ -353,16 +310,9 @@ def ball_integers(g: Array, radius: float) -> Array:
 def inside(w: Array, steps: float = STEPS, ball: int = 0, project: bool = False) -> Mask | None:
     """Clip rows (columns of ``w``) into their set, in place; return the mask of complete rows.
 
-    Parameters
-    ----------
-    ball : int
-        The first ``ball`` coordinates go into the ball of ``steps SHRINK``, by a factor on the
-        *whole* row or, with ``project``, on those alone; then each of the others is clipped to
-        ``[-steps, steps]``.
-
-    Notes
-    -----
-    A row with a NaN, or whose squared length overflows, is the zero row.
+    The first ``ball`` coordinates go into the ball of ``steps SHRINK``, by a factor on the *whole*
+    row or, with ``project``, on those alone; then each of the others is clipped to ``[-steps,
+    steps]``. A row with a NaN, or whose squared length overflows, is the zero row.
     """
     complete = _into_ball(w, steps * SHRINK, ball, project) if ball else None
     box = w[ball:]
@@ -400,10 +350,7 @@ def _into_ball(w: Array, top: float, ball: int, project: bool) -> Mask | None:
 def end_of_rows(w: Array, ball: int = 0, project: bool = False) -> tuple[Array, Mask | None]:
     """Return clipped rows as integers, and the mask of complete rows (None if all are).
 
-    Parameters
-    ----------
-    w : (k, m) array
-        In lattice steps; overwritten.
+    w (k, m) is in lattice steps, and overwritten.
     """
     complete = inside(w, STEPS, ball, project)
     return np.trunc(w, out=w), complete

@@ -34,79 +34,12 @@ from dpmodels.sums.products import (
     squares,
     towards_zero,
 )
+from dpmodels.sums.scaling import UnitScale as UnitScale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design, TermInfo
     from dpmodels.formula.program import Grid
     from dpmodels.sources.rows import BlockOfPeople
-
-
-@dataclass(frozen=True)
-class UnitScale:
-    """The affine map ``w = scale * z + shift`` that takes declared intervals to [-1, 1].
-
-    With an intercept, columns are centred: ``u = (2 v - lo - hi) / (hi - lo)``; without one, only
-    scaled: ``u = v / max(|lo|, |hi|)``. Dummies and the intercept stay as they are.
-    """
-
-    # scale, shift: (q,) arrays; response last.
-    scale: Array
-    shift: Array
-    intercept: bool
-    # (p,): columns of a design without a constant that sum to it, in the design's units (to the
-    # root of the weight, where rows are multiplied by it). Only the response is shifted then: its
-    # shift is a part of the fit that the design has.
-    one: Array | None = None
-
-    def back(self) -> tuple[Array, Array]:
-        """Return (A, a) with ``beta = A theta + a``: coefficients in the user's units.
-
-        From ``s_y y + h_y = sum_j theta_j (s_j x_j + h_j)``; the shifts go to the intercept.
-        """
-        sy, hy = self.scale[-1], self.shift[-1]
-        s, h = self.scale[:-1], self.shift[:-1]
-        A = np.diag(s / sy)
-        a = np.zeros(len(s))
-        if self.intercept:
-            A[0] = np.where(np.arange(len(s)) == 0, 1.0, h) / sy
-            a[0] = -hy / sy
-        elif self.one is not None:
-            a = -hy / sy * self.one
-        return A, a
-
-    def absorb_shift(self, matrix: Array, shift: Array) -> Array | None:
-        """Return a shift (k,) that is left of one after the map's columns have taken it in.
-
-        None: nothing is left, as a row's columns say how much of the constant it has.
-        """
-        if self.intercept:  # the intercept cell of a row is exactly 1
-            matrix[:, 0] += shift
-            return None
-        if self.one is not None:
-            matrix[:, : len(self.one)] += np.outer(shift, self.one)
-            return None
-        return shift if shift.any() else None
-
-
-def unit_scale(design: Design) -> UnitScale:
-    """Return the map of a design with known intervals to unit half-ranges."""
-    intervals = design.intervals()
-    lo, hi = intervals[:, 0], intervals[:, 1]
-    kinds = [c.kind for c in design.columns] + ["response"]
-    # A weighted row is sqrt(w) (1, x, y): its intercept cell is not constant, so that centring by
-    # a constant would not be affine in x. Such rows are only scaled.
-    centred = design.has_intercept and not design.scaled
-    scale, shift = np.ones(len(kinds)), np.zeros(len(kinds))
-    for j, kind in enumerate(kinds):
-        if kind in ("intercept", "dummy") and not design.scaled:
-            continue
-        if centred and hi[j] > lo[j]:
-            scale[j] = 2.0 / (hi[j] - lo[j])
-            shift[j] = -(lo[j] + hi[j]) / (hi[j] - lo[j])
-        else:
-            top = max(abs(lo[j]), abs(hi[j]))
-            scale[j] = 1.0 / top if top > 0 else 1.0
-    return UnitScale(scale, shift, centred)
 
 
 @dataclass(frozen=True)
@@ -322,11 +255,6 @@ class ScoreMap:
 _SLACK = 1.0 + 1e-9
 
 
-def identity_scale(q: int) -> UnitScale:
-    """Return the map that leaves q columns as they are."""
-    return UnitScale(np.ones(q), np.zeros(q), False)
-
-
 def unit_rows(design: Design, centred: bool | None = None) -> tuple[UnitScale, float]:
     """Return (map to unit rows, bound on the squared norm of a row's slopes).
 
@@ -388,26 +316,6 @@ def _joint_square(term: TermInfo, top: npt.NDArray[np.float64], columns: list[in
     return (term.norm / largest) ** 2
 
 
-# -- A scale learnt from released sums of columns
-
-
-def rescaling(sums: Array, noise_sd: float, intercept: bool, most: Array) -> tuple[Array, Array]:
-    """Return (scale, shift) that give the unit columns mean 0 and variance 1, from noisy sums.
-
-    Variances below twice the noise of a mean square are not visible and are floored there; a
-    column is never magnified more than ``most`` (d,): rare dummies would get long rows.
-    """
-    d = (len(sums) - 1) // 2
-    m = max(float(sums[0]), 4.0 * noise_sd, 1.0)
-    mean = np.clip(sums[1 : 1 + d] / m, -1.0, 1.0)
-    if not intercept:
-        mean = np.zeros(d)
-    floor = np.maximum(2.0 * noise_sd / m, 1.0 / most**2)
-    variance = np.clip(sums[1 + d :] / m - mean**2, np.minimum(floor, 1.0), 1.0)
-    scale = 1.0 / np.sqrt(variance)
-    return scale, -mean * scale
-
-
 # -- Sums by person: rows of whole people into a ball, exact integers throughout.
 #
 # ``G_p = sum_t z_t z_t'`` of a person's rows, scaled so that its trace is at most R^2. Every step
@@ -425,39 +333,17 @@ _LAST_EXACT, _SAFE = 2.0**53, 1.0 + 2.0**-20
 
 
 def into_balls(z: Array, length: Array, block: BlockOfPeople, *radii: float) -> list[Array]:
-    """Scale people into balls of trace, and round their rows towards zero.
+    """Return for each radius the rows of people in balls of trace, rounded towards zero.
 
-    Parameters
-    ----------
-    z : (k, m) array
-        Rows, 0 where they are missing; not overwritten.
-    length : (m,) array
-        Of the rows.
-    block : BlockOfPeople
-        Whose rows these are.
-    *radii : float
-        In units of z. The first is the one that cuts single rows.
-
-    Returns
-    -------
-    list of (k, m) arrays
-        For each radius: integers in steps of radius / 2^20, whose squares add up to at most 2^40
-        over the rows of one person.
+    z (k, m) are rows, 0 where they are missing, of this ``length`` (m,), of the people of a block;
+    ``radii`` are in their units, and the first is the one that cuts single rows. Integers are in
+    steps of radius / 2^20, and their squares add up to at most 2^40 over the rows of one person.
     """
-    out = []
-    for share in factors(length, block, *radii):
-        out.append(towards_zero(z * share))
-    return out
+    return [towards_zero(z * share) for share in factors(length, block, *radii)]
 
 
 def factors(length: Array, block: BlockOfPeople, *radii: float) -> list[Array]:
-    """Return for each radius the factors of rows (m,) that bring people into balls of trace.
-
-    Parameters
-    ----------
-    length, block, *radii
-        As in :func:`into_balls`, which rounds ``z * factor`` towards zero.
-    """
+    """Return for each radius the factors of rows (m,) that bring people into balls of trace."""
     most = ROW_MOST * radii[0]
     beyond = np.flatnonzero(length > most)
     cut = np.minimum(length, most) if len(beyond) else length
@@ -487,10 +373,9 @@ def product(z: Array, total: ExactSum) -> None:
 class PeopleGramOf:
     """The Gram matrix of people: ``sum_p c_p G_p`` of their rows.
 
-    Privacy
-    -------
-    Confidential. One person contributes one positive semidefinite integer matrix of trace at most
-    2^40: rows are mapped by the affine part of ``rowmap``, whose ball is that of a person's trace.
+    **Confidential**. One person contributes one positive semidefinite integer matrix of trace at
+    most 2^40: rows are mapped by the affine part of ``rowmap``, whose ball is that of a person's
+    trace.
     """
 
     rowmap: Any
@@ -518,7 +403,7 @@ def missing(z: Array) -> Array:
     return length
 
 
-# -- Averages of people over cells: what a person has in each, by number of rows, in intege
+# -- Averages of people over cells: what a person has in each, by number of rows, in integers
 
 
 Whole = npt.NDArray[np.int64]
@@ -527,17 +412,9 @@ Whole = npt.NDArray[np.int64]
 def shares(person: Any, place: Any, mass: Any, counts: Any, cells: int) -> tuple[Any, Whole]:
     """Return (cell, share) of every person in each of its cells: not negative, one unit together.
 
-    Parameters
-    ----------
-    person, place : (m,) integer arrays
-        Whose entry it is, and in which of ``cells`` cells.
-    mass : (m,) int64 array
-        Not negative; those of one person add up to one unit times its number of rows.
-    counts : (k,) array
-        Rows of each person, at least one.
+    Entry i is of ``person[i]``, in ``place[i]`` of so many ``cells``; its ``mass`` is not negative,
+    and those of one person add up to one unit times its number of rows, ``counts``, at least one.
 
-    Notes
-    -----
     What a person has up to a cell is rounded to the nearest, so each share is off by less than a
     step, and those of a person add up to the unit. A function of the person's own entries, in
     any order.

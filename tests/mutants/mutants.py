@@ -630,9 +630,9 @@ MUTANTS = (
     ),
     # -- curves on arrays
     Mutant(
-        "dpmodels/privacy/composition.py",
-        "size * weights * inside",
-        "0.99 * size * weights * inside",
+        "dpmodels/privacy/mechanisms.py",
+        "out[far] = s / (beyond + s)",
+        "out[far] = 0.99 * s / (beyond + s)",
         ("tests/unit/privacy/test_curves_on_arrays.py",),
     ),
     Mutant(
@@ -830,8 +830,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/privacy/account.py",
-        "self.spent[2] + entry.failure,",
-        "self.spent[2],",
+        "u + entry.pure, f + entry.failure)",
+        "u + entry.pure, f)",
         ("tests/unit/privacy/test_budget.py", "tests/privacy/test_exact_pins.py"),
     ),
     Mutant(
@@ -1286,13 +1286,13 @@ _OF_DESIGNS = tuple(
         ("dpmodels/proof/prove.py", '(4.0 if relation == "replace" else 2.0) * s.clip', "2.0 * cluster_move(1.0, s.clip, s.dim)", CLUSTERS),
         ("dpmodels/proof/prove.py", "return sums * (s.clip if s.several else s.clip + s.slack)", "return s.clip", CLUSTERS),
         ("dpmodels/survey.py", "return rates * np.sqrt(self._bessel() / self.correction) if self.totals else rates", "return rates * np.sqrt(self._bessel()) if self.totals else rates", CLUSTERS),
-        ("dpmodels/survey.py", "cluster = cluster * 2.0**self._bits + at", "cluster = cluster * 2.0**self._bits", CLUSTERS),
+        ("dpmodels/sums/labels.py", "cluster = cluster * 2.0**self._bits + at", "cluster = cluster * 2.0**self._bits", CLUSTERS),
         (_C, "several = many > 1.0", "several = many > 0.0", CLUSTERS),
         (_C, "noise = sd**2 * float(", "noise = 0.0 * float(", CLUSTERS),
         (_C, "slack = statistic(r, plan.radii(r)).slack", "slack = 0.0", OF_PEOPLE),
         ("dpmodels/proof/prove.py", "return C * (2.0 * B - C)", "return min(C * (2.0 * B - C), B * B / 2.0)", CLUSTERS),
         ("dpmodels/scoring/cluster_plan.py", "B = max(B, C)\n", "B = C / 2.0\n", CLUSTERS),
-        ("dpmodels/survey.py", "label = np.where(inside & (label > 0.0), label, 0.0)  # a missing one is none", "label = np.sort(np.where(inside, label, 0.0))", CLUSTERS),
+        ("dpmodels/sums/labels.py", "label = np.where(inside & (label > 0.0), label, 0.0)  # a missing one is none", "label = np.sort(np.where(inside, label, 0.0))", CLUSTERS),
         ("dpmodels/core/means.py", "np.clip(u, 0.0, 1.0)", "u", ("tests/unit/core/test_sets.py",)),
         ("dpmodels/core/means.py", "np.clip(t, -1.0, 1.0, out=z[:-1])", "z[:-1] = t", ("tests/unit/core/test_sets.py",)),
         ("dpmodels/core/tables.py", "np.clip(u.numbers[0], 0.0, 1.0)", "u.numbers[0]", ("tests/unit/core/test_sets.py",)),
@@ -1412,8 +1412,8 @@ RAW = (
     Mutant("dpmodels/core/tables.py", "STEPS - unit_mass))", "STEPS - 0.0 * unit_mass))", ("tests/privacy/test_people_tables.py",)),
     Mutant("dpmodels/levels.py", "stability_threshold(sd, failure, k, most)", "stability_threshold(sd, failure, 1, most)", _LEVELS),
     Mutant("dpmodels/own/levels.py", "or text in missing", "", _LEVELS),
-    Mutant("dpmodels/formula/reading.py", "out[key] = code if out.get(key, code) == code else None", "out[key] = code", _READ),
-    Mutant("dpmodels/formula/reading.py", "is_code = np.isin(numbers, _missing_numbers(variable))", "is_code = np.isin(numbers, []) ", _READ),
+    Mutant("dpmodels/formula/spelled.py", "out[key] = code if out.get(key, code) == code else None", "out[key] = code", _READ),
+    Mutant("dpmodels/formula/reading.py", "is_code = np.isin(numbers, missing_numbers(variable))", "is_code = np.isin(numbers, []) ", _READ),
     Mutant("dpmodels/formula/reading.py", " & ~np.isin(ticks, self.missing)", "", _READ),
     Mutant("dpmodels/sources/lines.py", "read = read if len(head) <= room else head[:room] + feed + tail", "read = read", ("tests/unit/sources/test_raw_files.py",)),
 )  # fmt: skip

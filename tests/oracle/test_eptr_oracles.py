@@ -25,7 +25,8 @@ from dpmodels.privacy.noise import (
 )
 from dpmodels.proof.sets import ls_bound
 from dpmodels.sums.cells import gram
-from dpmodels.sums.rowmap import RowMap, UnitScale
+from dpmodels.sums.rowmap import RowMap
+from dpmodels.sums.scaling import UnitScale
 
 pytestmark = pytest.mark.oracle
 

@@ -20,7 +20,7 @@ from dpmodels.models.linear.scored import (
 from dpmodels.models.linear.solve import Stage, floor_ridge, isotropic, solve
 from dpmodels.privacy.mechanisms import Gaussian, mu_gdp
 from dpmodels.sums.ask import ball_map
-from dpmodels.sums.rowmap import UnitScale
+from dpmodels.sums.scaling import UnitScale
 
 pytestmark = pytest.mark.oracle
 

@@ -148,7 +148,8 @@ def test_a_fit_is_not_moved_by_a_missing_cell_elsewhere():
 def test_both_readers_of_numbers_agree():
     """A chunk of text is parsed at once if every cell is a number, else cell by cell."""
     from dpmodels.cells import read_or_none
-    from dpmodels.formula.reading import _number, _parsed
+    from dpmodels.formula.reading import _parsed
+    from dpmodels.formula.spelled import number_of
 
     rng = np.random.default_rng(3)
     odd = ["+1", " 1", "1e400", "-1e-400", "4.9e-324", "0x10", "1_0", "nan(1)", "-Infinity", "1.",
@@ -160,8 +161,8 @@ def test_both_readers_of_numbers_agree():
         parsed = read_or_none(lambda cell=cell: _parsed(pa.array([cell])))
         if parsed is not None:
             read += 1
-            np.testing.assert_array_equal(parsed, [_number(cell)], err_msg=cell)
-            assert np.signbit(parsed[0]) == np.signbit(_number(cell)) or np.isnan(parsed[0]), cell
+            np.testing.assert_array_equal(parsed, [number_of(cell)], err_msg=cell)
+            assert np.signbit(parsed[0]) == np.signbit(number_of(cell)) or np.isnan(parsed[0]), cell
     assert read > 20_000
 
 

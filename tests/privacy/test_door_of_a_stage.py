@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpmodels import door as private
+from dpmodels.audit.queries import Kept
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, eps_gdp
@@ -17,8 +18,9 @@ from dpmodels.proof.statistics import Cells, Gram, RankOne, Ranks, Sum
 from dpmodels.sources.people import PeopleRows
 from dpmodels.sources.rows import Rows, Windows
 from dpmodels.sources.tables import DictSource
-from dpmodels.sums.ask import Added, Ask, Kept, Moments, Query, Read, set_of
-from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, WithOne
+from dpmodels.sums.ask import Added, Ask, Moments, Query, Read, set_of
+from dpmodels.sums.rowmap import OneFirst, RowMap, WithOne
+from dpmodels.sums.scaling import UnitScale
 from dpmodels.units import Person
 
 DELTA = 1e-6

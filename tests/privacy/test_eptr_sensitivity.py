@@ -9,7 +9,8 @@ from dpmodels.own.least_squares import smallest_eigenvalue, solve_projected
 from dpmodels.proof.sets import ls_bound
 from dpmodels.sums.ask import Residuals
 from dpmodels.sums.cells import gram
-from dpmodels.sums.rowmap import RowMap, UnitScale
+from dpmodels.sums.rowmap import RowMap
+from dpmodels.sums.scaling import UnitScale
 
 SLACK = 1 + 1e-9
 

@@ -50,8 +50,9 @@ def test_a_bin_of_one_row_is_kept_with_the_probability_that_is_charged(columns):
 
 
 def test_the_histogram_draws_the_noise_that_the_threshold_is_made_for():
+    from dpmodels.audit.queries import Kept
     from dpmodels.privacy.run import Run
-    from dpmodels.sums.ask import Ask, Kept
+    from dpmodels.sums.ask import Ask
 
     class Widths(Run):
         asked = None

@@ -15,7 +15,7 @@ from dpmodels.scoring.models import Expectile, Huber, Quantile, State
 from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rules import BOUNDED, LINEAR, MEANS
-from dpmodels.sums.rowmap import UnitScale
+from dpmodels.sums.scaling import UnitScale
 from tests.one_pass import ScorePass
 
 P = 3

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from dpmodels.audit.kit import ReleaseCheck, check_sensitivity, corner_neighbours
+from dpmodels.models.linear import moments
 from dpmodels.proof import prove
 from dpmodels.proof import prove as sensitivity
 from dpmodels.sums.cells import gram
-from dpmodels.sums.rowmap import RowMap, identity_scale
+from dpmodels.sums.rowmap import RowMap
+from dpmodels.sums.scaling import identity_scale
 from tests.privacy.cases import linear as cases
 
 
@@ -147,7 +149,7 @@ def test_the_lower_bound_used_twice_is_flagged():
 
 def test_a_narrower_intercept_bound_is_flagged():
     """Mutant: the intercept form charged by the bound without an intercept."""
-    a, b, c, e, f = sensitivity.INTERCEPT_WEIGHTS
+    a, b, c, e, f = moments.INTERCEPT_WEIGHTS
     assert sensitivity.separate_sensitivity(a, b, c) < 0.95 * sensitivity.intercept_sensitivity(
         a, b, c, e, f
     )

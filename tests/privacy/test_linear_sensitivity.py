@@ -9,6 +9,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.formula.build import build_design
+from dpmodels.models.linear import moments
 from dpmodels.models.linear.moments import split_query
 from dpmodels.proof import prove as sens
 from dpmodels.proof.prove import sensitivity
@@ -18,7 +19,8 @@ from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.ask import ball_map
 from dpmodels.sums.cells import gram
-from dpmodels.sums.rowmap import OneFirst, RowMap, ScoreMap, UnitScale, unit_rows
+from dpmodels.sums.rowmap import OneFirst, RowMap, ScoreMap, unit_rows
+from dpmodels.sums.scaling import UnitScale
 
 SLACK = 1 + 1e-9
 
@@ -72,7 +74,7 @@ def test_separate_bounds(weights, p):
 
 
 INTERCEPT = [
-    sens.INTERCEPT_WEIGHTS,
+    moments.INTERCEPT_WEIGHTS,
     (1, 0.5, 0.5, 1, 0.5),
     (1, math.sqrt(2), 1, math.sqrt(2), 1),
     (1, 0.3, 2.0, 0.2, 1.5),
@@ -93,7 +95,7 @@ def test_known_intercept(weights, p):
 def test_count_cell_is_free(weights):
     """Complete rows do not move the count; a complete and a zero row are at most S apart."""
     S = sens.intercept_sensitivity(*weights)
-    k = sens.count_weight(S, *weights)
+    k = moments.count_weight(S, *weights)
     zero = 0.0 * query(np.zeros(2), 0.0, (*weights, k), 0.0)
     for x, y, v, w in row_pairs(3, 2, 1500):
         one = query(x, y, (*weights, k))
@@ -111,7 +113,7 @@ def test_oracles():
         (2.0, 0.5930703308172536, 12.39283023),
         (5.0, 0.4, 21.6),
     ]:
-        a, b, c, S = sens.separate_weights(ratio)
+        a, b, c, S = moments.separate_weights(ratio)
         assert b * b == pytest.approx(tau, abs=1e-9)
         assert S * S * (ratio + 1 / b**2) == pytest.approx(value, rel=1e-9)
         assert sens.separate_sensitivity(a, b, c) == pytest.approx(S, rel=1e-12)
@@ -120,11 +122,11 @@ def test_oracles():
     for weights, square in [
         ((1, 2**0.5, 1, 2**0.5, 1), 16.0),
         ((1, 0.5, 0.5, 1, 0.5), 5.78125),
-        (sens.INTERCEPT_WEIGHTS, 18.0),
+        (moments.INTERCEPT_WEIGHTS, 18.0),
     ]:
         assert sens._intercept_square(*weights) == pytest.approx(square, rel=1e-9)
-    S = sens.intercept_sensitivity(*sens.INTERCEPT_WEIGHTS)
-    assert sens.count_weight(S, *sens.INTERCEPT_WEIGHTS) ** 2 == pytest.approx(5.0, rel=1e-6)
+    S = sens.intercept_sensitivity(*moments.INTERCEPT_WEIGHTS)
+    assert moments.count_weight(S, *moments.INTERCEPT_WEIGHTS) ** 2 == pytest.approx(5.0, rel=1e-6)
 
 
 def identity(q):

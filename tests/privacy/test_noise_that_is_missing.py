@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from dpmodels.audit.queries import Asked, drawn_sd, noise_ratio, recorded, sensitivity_ratio
+from dpmodels.audit.queries import Asked, Kept, drawn_sd, noise_ratio, recorded, sensitivity_ratio
 from dpmodels.core.parallel import Parallel
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy.mechanisms import Gaussian
@@ -21,7 +21,7 @@ from dpmodels.scoring import units as expand_engine
 from dpmodels.scoring.pass_plan import Noise, PassPlan, plan_pass
 from dpmodels.scoring.rules import LINEAR, TAME
 from dpmodels.scoring.units import unit_pass
-from dpmodels.sums.ask import Added, Kept, Query
+from dpmodels.sums.ask import Added, Query
 from tests.privacy import test_people
 from tests.privacy.test_replay import EVENT, XY, Case, tables
 

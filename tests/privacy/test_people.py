@@ -24,7 +24,8 @@ from dpmodels.scoring.units import unit_pass
 from dpmodels.sources.people import BlockOfPeople, PeopleRows
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.products import squares
-from dpmodels.sums.rowmap import UnitScale, factors, into_balls
+from dpmodels.sums.rowmap import factors, into_balls
+from dpmodels.sums.scaling import UnitScale
 from dpmodels.units import Person
 from tests import one_pass
 from tests.replaying import replay_ratios, replay_stage

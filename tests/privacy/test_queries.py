@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from dpmodels.audit import queries
+from dpmodels.audit.elements import set_of
 from dpmodels.audit.queries import holds, noise_ratio, recorded, sensitivity_ratio
 from dpmodels.core.units import UnitPass
 from dpmodels.errors import PrivacyBugError
@@ -660,7 +661,7 @@ def unnoticed(found):
         same = all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
         # the mutant is none for it: rows end elsewhere, or any cell is as good as the next
         place = (s.name, label(one))
-        assert same or isinstance(one.query.statistic.set, OneHot) or place in INSIDE, place
+        assert same or isinstance(set_of(one.query.statistic), OneHot) or place in INSIDE, place
     return changed
 
 
@@ -702,7 +703,7 @@ def test_people_read_as_rows_are_seen():
     for s, over, one in representatives():
         if not s.people or one.step.startswith("scale"):
             continue  # a scale that noise decides: killed in test_unit_engine.py
-        if isinstance(one.query.statistic.set, PairMeans):
+        if isinstance(set_of(one.query.statistic), PairMeans):
             continue  # a row by itself has no pair, and lays down nothing at all
         many = max(s.hostile, key=lambda columns: len(columns["id"]))
         rows = [{k: v[i : i + 1] for k, v in many.items()} for i in range(2, 60)]

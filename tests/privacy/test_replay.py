@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpmodels.audit.queries import Kept
 from dpmodels.errors import DPModelsWarning
 from dpmodels.formula.schema import Schema
 from dpmodels.models.votes import pate_steps, vote_steps
@@ -25,7 +26,7 @@ from dpmodels.own.voting import PATE_STEP, answer_untested, majority
 from dpmodels.privacy.mechanisms import Approximate, agm
 from dpmodels.privacy.noise import paper_sigma
 from dpmodels.registry import methods
-from dpmodels.sums.ask import Ask, Kept
+from dpmodels.sums.ask import Ask
 from dpmodels.variables import Count, Levels, Ordered, Real
 from tests import replaying as replay
 from tests.replaying import ReplayRun, replay_ratios

@@ -17,7 +17,8 @@ from dpmodels.own.minimum import WorkingRows
 from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rules import LINEAR, TAME
-from dpmodels.sums.rowmap import RowMap, ScoreMap, UnitScale
+from dpmodels.sums.rowmap import RowMap, ScoreMap
+from dpmodels.sums.scaling import UnitScale
 from tests.one_pass import ScorePass
 
 

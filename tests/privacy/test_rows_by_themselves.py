@@ -27,7 +27,8 @@ from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rules import LINEAR
 from dpmodels.sources import people, rows
 from dpmodels.sums.products import ball_integers, looked_up, mapped, squares
-from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale
+from dpmodels.sums.rowmap import OneFirst, RowMap
+from dpmodels.sums.scaling import UnitScale
 from tests.one_pass import ScorePass, sums_of
 from tests.privacy.test_replay import CASES, NAMES, tables
 from tests.replaying import replay_stage
@@ -350,7 +351,8 @@ import hashlib
 import numpy as np
 from dpmodels.sums.cells import gram
 from dpmodels.sums.products import mapped
-from dpmodels.sums.rowmap import RowMap, UnitScale
+from dpmodels.sums.rowmap import RowMap
+from dpmodels.sums.scaling import UnitScale
 from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.rules import LINEAR
 from dpmodels.scoring.models import plain

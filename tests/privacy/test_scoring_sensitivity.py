@@ -14,7 +14,7 @@ from dpmodels.scoring import rules
 from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rules import LEAST_SQUARES, LINEAR, MANY, WIDE_LEAST_SQUARES
-from dpmodels.sums.rowmap import UnitScale
+from dpmodels.sums.scaling import UnitScale
 from tests.one_pass import ScorePass
 
 P = 3

@@ -20,7 +20,8 @@ from dpmodels.sources.rows import Rows
 from dpmodels.sources.tables import TypedPart, types_of
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.cells import gram_over
-from dpmodels.sums.rowmap import RowMap, unit_scale
+from dpmodels.sums.rowmap import RowMap
+from dpmodels.sums.scaling import unit_scale
 from dpmodels.units import Person
 from dpmodels.variables import Levels, Real
 

@@ -236,7 +236,7 @@ def test_libraries_are_looked_up_again_when_modules_have_come(monkeypatch):
 
     import threadpoolctl
 
-    import dpmodels.quiet as guard
+    import dpmodels.resources as guard
 
     made = []
 

@@ -810,7 +810,6 @@ _EXACT = "integers of which every partial sum fits a float: exact in any order"
 _PUBLIC = "public or released numbers: the map itself, the same for every row"
 _VALUE = "the sum of losses decides on steps; the end is certified by a gradient of integers"
 _KEPT = "float sums of kept rows: the certificate pays for their rounding (theory.md 4.4)"
-_CORNERS = "elements of a clip set, of tests: no row is read"
 #: Products that are no arithmetic of a row, each with its reason.
 NOT_OF_A_ROW = {
     "sums.products._exactly": _EXACT,
@@ -831,8 +830,6 @@ NOT_OF_A_ROW = {
     "own.minimum.PoissonLoss.terms": _VALUE,
     "own.minimum._sums": _KEPT,
     "own.minimum._newton": _KEPT,
-    "proof.statistics.Gram.of": _CORNERS,
-    "proof.sets.Ball.corners": _CORNERS,
     "own.compared.sketch": "a sum of float normals times rows: the guarantee carries a note",
 }
 
@@ -917,9 +914,6 @@ NOT_AN_END = {
     "own.proposed._rounded": _OUTPUT,
     "own.curvature.release_tested": _OUTPUT,
     "own.compared.sketch": _OUTPUT,
-    "proof.sets.Ball.corners": _CORNERS,
-    "proof.sets.Box.corners": _CORNERS,
-    "proof.sets.Orthant.corners": _CORNERS,
 }
 
 

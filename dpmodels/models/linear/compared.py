@@ -42,7 +42,8 @@ from dpmodels.registry import (
 )
 from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.sums.ask import Ask, Moments, ball_moments_query
-from dpmodels.sums.rowmap import RowMap, UnitScale
+from dpmodels.sums.rowmap import RowMap
+from dpmodels.sums.scaling import UnitScale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

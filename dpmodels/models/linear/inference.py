@@ -36,7 +36,8 @@ from dpmodels.scoring.notes import empty_rows
 from dpmodels.sources.rows import ALL_ROWS, Windows
 from dpmodels.sums.ask import Ask, Read, ball_map, moments_query
 from dpmodels.sums.ask import Moments as MomentsPass
-from dpmodels.sums.rowmap import OneFirst, RowMap, ScoreMap, UnitScale, unit_scale
+from dpmodels.sums.rowmap import OneFirst, RowMap, ScoreMap
+from dpmodels.sums.scaling import UnitScale, unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

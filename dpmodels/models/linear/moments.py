@@ -48,13 +48,7 @@ from dpmodels.models.linear.scored import (
 from dpmodels.models.linear.solve import Report, Stage
 from dpmodels.planning import Plan, enough_rows, guessed_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure
-from dpmodels.proof.prove import (
-    INTERCEPT_WEIGHTS,
-    count_weight,
-    gram_sensitivity,
-    intercept_sensitivity,
-    separate_weights,
-)
+from dpmodels.proof.prove import gram_sensitivity, intercept_sensitivity
 from dpmodels.proof.statistics import Split as SplitMoments
 from dpmodels.ranges import Split, gaussian_part, no_ranges, ranged_design
 from dpmodels.records import Estimate, Release, Request
@@ -82,7 +76,8 @@ from dpmodels.scoring.pass_plan import first_share, noise_ratio, pilot_windows
 from dpmodels.scoring.run import ScoredDetail
 from dpmodels.sources.rows import ALL_ROWS, Windows
 from dpmodels.sums.ask import Ask, bounded_moments_query
-from dpmodels.sums.rowmap import UnitScale, unit_rows
+from dpmodels.sums.rowmap import unit_rows
+from dpmodels.sums.scaling import UnitScale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -98,6 +93,9 @@ BALL_NOISE = 0.02
 #: Eigenvalues of the first release are floored at this multiple of its noise.
 NOISE_FLOOR = 0.5
 LEAST_MOMENT_EIGENVALUE = 1e-6
+#: Weights (a, b, c, e, f) of X'X, X'y, y'y, sum x, sum y: the moment matrix of (1, x, y), with
+#: y'y improved for free. S^2 = 18.
+INTERCEPT_WEIGHTS = (1.0, math.sqrt(2.0), math.sqrt(6.0), math.sqrt(2.0), math.sqrt(2.0))
 #: Public noise ratio above which the noise exceeds the signal: a ridge will act.
 RIDGE_RATIO = 0.4
 #: And above which most coefficients have no errors: .09 to .20 of them had at ratios of .17 to .6,
@@ -184,6 +182,34 @@ def stages_of(
     return two, (
         f"{words} (public noise {what} {value:.3g}, {sign} {most:g}){after[0 if two else 1]}"
     )
+
+
+def separate_weights(ratio: float) -> tuple[float, float, float, float]:
+    """Return (a, b, c, S) that minimise the noise variance of ``e - E b`` for the query above.
+
+    Parameters
+    ----------
+    ratio : float
+        ``A / B`` with ``A = (p+1)/2 r^2 R_x^4`` and ``B = p R_x^2 R_y^2``: how much the noise of
+        X'X matters beside that of X'y (r^2 a public guess of the R-squared).
+    """
+    if ratio < 1e-9:
+        tau = 2.0
+    else:
+        tau = (math.sqrt(0.25 + 4.0 * ratio) - 0.5) / (2.0 * ratio)
+    S = math.sqrt(2.0) * (1.0 + tau / 2.0)
+    c = math.sqrt(max(S * S - 2.0 - tau, 0.0))
+    return 1.0, math.sqrt(tau), c, S
+
+
+def count_weight(S: float, a: float, b: float, c: float, e: float, f: float) -> float:
+    """Return the largest weight at which the count of complete rows joins the query for free.
+
+    Two complete rows do not move the count; a complete and a zero row are at most
+    ``a^2 + b^2 + c^2 + e^2 + f^2 + k^2`` apart, which may not exceed ``S^2``.
+    """
+    room = S * S / (1.0 + 1e-8) - (a * a + b * b + c * c + e * e + f * f)
+    return math.sqrt(max(room, 0.0))
 
 
 def split_query(p: int, square: float, *, known: bool, relation: str, r2: float) -> SplitMoments:

@@ -65,7 +65,7 @@ from dpmodels.registry import (
 )
 from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.sums.ask import Ask, Read
-from dpmodels.sums.rowmap import unit_scale
+from dpmodels.sums.scaling import unit_scale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

@@ -31,7 +31,7 @@ from dpmodels.scoring.models import LeastSquares, roots
 from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.rules import CLEAR_OF_NOISE, COLUMNS, LINEAR, OPENED
 from dpmodels.scoring.run import Chain, ModelSpec, Opening, ScoredDetail, ScoringRelease
-from dpmodels.sums.rowmap import UnitScale
+from dpmodels.sums.scaling import UnitScale
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.notes import Note
     from dpmodels.records import Request
-    from dpmodels.sums.rowmap import UnitScale
+    from dpmodels.sums.scaling import UnitScale
 
 
 _LOG_GRID = 60

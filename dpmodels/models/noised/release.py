@@ -17,7 +17,8 @@ from dpmodels.own.noised import Layout, layout_of, noised_rows
 from dpmodels.planning import Purchase
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Step, eps_gdp, mu_gdp
-from dpmodels.privacy.run import TABLE_NOTE, own_proof
+from dpmodels.privacy.proofs import PROVED
+from dpmodels.privacy.run import TABLE_NOTE
 from dpmodels.ranges import buy_ranges, plan_purchase
 from dpmodels.registry import RANGES_SHARE
 from dpmodels.scoring.rules import NUMBER_SHARES, TAIL_PART, VISIBLE_SDS
@@ -280,7 +281,7 @@ def plan_table(
         pair = (pair[0] + eps - eps_r, pair[1] + delta - delta_r)
     if pair is not None and not math.isfinite(pair[0]):
         pair = None
-    notes = [TABLE_NOTE, own_proof("noised rows").note]
+    notes = [TABLE_NOTE, PROVED["noised rows"].note]
     if settings.clear_prob > 0:
         prob = settings.clear_prob
         notes.append(messages.CLEAR_RECORDS(count=n * prob, prob=prob))

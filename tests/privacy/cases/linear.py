@@ -26,7 +26,7 @@ from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.run import Run
 from dpmodels.sources.rows import OfRows
 from dpmodels.sums.ask import Ask, Moments, ball_map, moments_query
-from dpmodels.sums.rowmap import identity_scale
+from dpmodels.sums.scaling import identity_scale
 from dpmodels.variables import Real
 from tests.privacy.cases.scoring import BY_CELL, FAR, PASSES
 from tests.privacy.cases.verbs import backend_release, plan_of, verb_case

@@ -31,7 +31,8 @@ from dpmodels.proof.statistics import Gram
 from dpmodels.sources.rows import OfRows
 from dpmodels.sums.ask import Added, Ask, Moments, Query, Residuals
 from dpmodels.sums.cells import gram
-from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne
+from dpmodels.sums.rowmap import RowMap, WithOne
+from dpmodels.sums.scaling import UnitScale
 from dpmodels.variables import Levels, Real
 from tests.one_pass import sums_of
 from tests.privacy.cases.verbs import backend_release, plan_of, verb_case

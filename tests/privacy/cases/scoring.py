@@ -9,6 +9,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.audit.kit import AuditCase, ReleaseCheck, register_case
+from dpmodels.audit.queries import Kept
 from dpmodels.core.parallel import ROOT, Parallel, PassSums
 from dpmodels.core.release import ask_parts
 from dpmodels.formula.program import Grid, Program
@@ -23,8 +24,8 @@ from dpmodels.scoring.rows import plan_scoring
 from dpmodels.scoring.rules import LEAST_SQUARES as FEW_COLUMNS
 from dpmodels.scoring.rules import LINEAR, WIDE_LEAST_SQUARES, ClipPolicy
 from dpmodels.scoring.run import Chain
-from dpmodels.sums.ask import Ask, Kept
-from dpmodels.sums.rowmap import UnitScale
+from dpmodels.sums.ask import Ask
+from dpmodels.sums.scaling import UnitScale
 from dpmodels.variables import Binary, Real
 from tests.one_pass import ByCell, ScorePass
 from tests.privacy.cases.verbs import verb_case

@@ -25,8 +25,8 @@ from dpmodels.core.rows import (
     where,
 )
 from dpmodels.errors import PrivacyBugError
-from dpmodels.formula.build import build_design
-from dpmodels.formula.program import Block, rules
+from dpmodels.formula.build import build_design, rules
+from dpmodels.formula.program import Block
 from dpmodels.formula.words import Node
 from dpmodels.opaque import label, of_code, of_user, put_at
 from dpmodels.sources.rows import Rows as Source

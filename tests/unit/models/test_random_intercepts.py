@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.audit.elements import is_element
 from dpmodels.core.own import OwnRows
 from dpmodels.core.rows import Rows
 from dpmodels.core.units import PairAverages, pair_means
@@ -149,7 +150,7 @@ def test_what_a_person_lays_down_is_in_the_set_and_two_are_as_far_as_the_reach()
     rng = np.random.default_rng(1)
     found = [laid(e) for e in hostile(rng)]
     found.append(np.zeros(3))  # nobody
-    assert all(PairMeans().holds(np.array(k, dtype=object)) for k in found)
+    assert all(is_element(PairMeans(), np.array(k, dtype=object)) for k in found)
     points = np.array(found) / 2**20
     apart = np.linalg.norm(points[:, None] - points[None], axis=2).max()
     statistic = Sum(PairMeans())
@@ -166,7 +167,7 @@ def test_whatever_floats_come_to_it_ends_in_the_set():
         for x in numbers:
             for q in numbers:
                 k = pair_means(np.array([x]), np.array([there]), np.array([q]))[:, 0]
-                assert PairMeans().holds(k.astype(object)), (x, q, there)
+                assert is_element(PairMeans(), k.astype(object)), (x, q, there)
 
 
 def climbed(rng, m, other, steps=400):

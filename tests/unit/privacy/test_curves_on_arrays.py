@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpmodels.privacy.composition import deltas_gdp, gdp_bounds
-from dpmodels.privacy.mechanisms import _ON_ARRAYS, Profile, delta_gdp, register_curve
+from dpmodels.privacy.mechanisms import _ON_ARRAYS, Profile, delta_gdp, log_mills, register_curve
 
 EPS = np.concatenate([np.linspace(-6.0, 6.0, 97), np.geomspace(1e-8, 80.0, 40), [0.0]])
 
@@ -28,13 +28,21 @@ def test_bounds_of_the_curve_lie_above_it_and_near_it(mu):
         assert (bound[far] <= 1.5 * curve[far]).all()
 
 
-@pytest.mark.parametrize("mu", [1e-4, 0.03, 0.4])
-def test_both_forms_of_near_terms(mu):
-    from dpmodels.privacy.composition import _log_integrals, _log_mills
-
-    eps = mu * np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 300)])
-    one, other = _log_integrals(eps, mu), _log_mills(eps, mu)
-    assert np.allclose(one, other, rtol=2e-15, atol=2e-14)
+@pytest.mark.parametrize("mu", [1e-6, 0.03, 0.4, 5.0, 20.0])
+def test_near_terms_against_many_digits(mu):
+    """Where the terms agree within 2 %: x is near 0 for a small mu, else beyond 49 mu."""
+    mp = pytest.importorskip("mpmath")
+    mp.mp.dps = 60
+    x = np.concatenate([[-mu / 2], np.geomspace(1e-3, 60.0, 30)]) if mu < 0.02 else np.empty(0)
+    x = np.concatenate([x, mu * np.geomspace(49.0, 500.0, 20)])
+    eps = mu * (x + mu / 2)
+    eps = eps[x < 1400.0]
+    exact = []
+    for e in eps.tolist():
+        a, b = mp.mpf(e) / mu - mp.mpf(mu) / 2, mp.mpf(e) / mu + mp.mpf(mu) / 2
+        exact.append(float(mp.log(mp.ncdf(-a) - mp.exp(mp.mpf(e)) * mp.ncdf(-b))))
+    assert len(exact) > 2
+    assert np.allclose(log_mills(eps, mu), exact, rtol=2e-15, atol=2e-13)
 
 
 @pytest.mark.parametrize("name", sorted(_ON_ARRAYS))

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpmodels.audit.queries import Kept
 from dpmodels.errors import PrivacyBugError
 from dpmodels.models.linear.moments import split_query
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
@@ -27,7 +28,7 @@ from dpmodels.proof.statistics import (
     Sum,
     Tree,
 )
-from dpmodels.sums.ask import Ask, Kept, Query
+from dpmodels.sums.ask import Ask, Query
 
 CASES = [
     (split_query(4, 3.0, known=True, relation="replace", r2=0.5), "replace", "l2", math.sqrt(18)),

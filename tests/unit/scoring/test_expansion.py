@@ -28,7 +28,7 @@ from dpmodels.scoring.unit_passes import Regression, RegressionRows
 from dpmodels.scoring.unit_scales import Number, Spread, recentred, scales_of
 from dpmodels.scoring.units import unit_pass
 from dpmodels.sources.people import BlockOfPeople
-from dpmodels.sums.rowmap import UnitScale
+from dpmodels.sums.scaling import UnitScale
 from tests.one_pass import sums_of
 
 P, N = 3, 300

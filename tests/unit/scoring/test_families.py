@@ -366,7 +366,7 @@ def test_three_numbers_of_a_row_stay_in_the_unit_box():
     from dpmodels.scoring.deviance import Deviance
     from dpmodels.scoring.passes import Centre
     from dpmodels.scoring.rules import COUNT_WEIGHT
-    from dpmodels.sums.rowmap import UnitScale
+    from dpmodels.sums.scaling import UnitScale
 
     most = sensitivity(Sum(Box(3, radius=0.5), count=COUNT_WEIGHT, count_first=True), "replace", "l2")
     assert most == pytest.approx(math.sqrt(3), rel=1e-15)

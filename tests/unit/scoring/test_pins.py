@@ -21,7 +21,7 @@ from dpmodels.scoring.rows import plan_scoring
 from dpmodels.scoring.rules import AT_CLIP, BINS, LINEAR, TAME
 from dpmodels.scoring.step import newton_step
 from dpmodels.sums.ask import ALL, Ask
-from dpmodels.sums.rowmap import UnitScale
+from dpmodels.sums.scaling import UnitScale
 from dpmodels.variables import Real
 from tests.one_pass import ScorePass
 

@@ -14,8 +14,9 @@ import dpmodels as dp
 from dpmodels.errors import PrivateStageError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
+from dpmodels.sources.ahead import BATCHES, read_ahead
 from dpmodels.sources.lines import parts_of_file
-from dpmodels.sources.rows import BATCHES, Rows, read_ahead
+from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source
 from dpmodels.variables import Real
 

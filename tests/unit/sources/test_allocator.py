@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from dpmodels import quiet as allocator
+from dpmodels import resources as allocator
 
 _CHURN = """
 import resource
 import numpy as np
-from dpmodels.quiet import hold_memory, holding_memory
+from dpmodels.resources import hold_memory, holding_memory
 
 def faults(blocks=200):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -19,10 +19,12 @@ import dpmodels as dp
 from dpmodels.errors import DPModelsWarning, PrivateStageError, RequestError, SourceError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
+from dpmodels.sources import scratch
 from dpmodels.sources import sorted as ordered
 from dpmodels.sources.people import PeopleRows, count_people
 from dpmodels.sources.rows import Coins
-from dpmodels.sources.sorted import Scratch, SortedPeople, count_distinct
+from dpmodels.sources.scratch import Scratch
+from dpmodels.sources.sorted import SortedPeople, count_distinct
 from dpmodels.sources.tasks import as_source
 from dpmodels.units import Person
 
@@ -222,19 +224,19 @@ def test_a_sort_that_spills_is_that_of_memory_and_leaves_no_cell_in_plain(monkey
     frame = pd.DataFrame({"pid": who, "x": cell, "y": np.arange(n) / n})
     memory, disk = passes(frame)
     assert max(seen) > 1 << 20
-    assert not (any(plain) and ordered._way_to_spill()[0])  # DuckDB encrypts from 1.4 on
+    assert not (any(plain) and scratch.way_to_spill()[0])  # DuckDB encrypts from 1.4 on
     assert memory == disk
 
 
 def test_a_sort_that_could_not_spill_is_refused_before_anything_is_read(monkeypatch):
-    if not ordered._way_to_spill()[0]:
+    if not scratch.way_to_spill()[0]:
         pytest.skip("this DuckDB encrypts nothing")
-    ordered._way_to_spill.cache_clear()
-    monkeypatch.setattr(ordered, "_WAYS", ((ordered._ENCRYPTED, ("SET no_such_setting = 1",)),))
+    scratch.way_to_spill.cache_clear()
+    monkeypatch.setattr(scratch, "_WAYS", ((scratch._ENCRYPTED, ("SET no_such_setting = 1",)),))
     monkeypatch.setattr("dpmodels.door.opened", None)  # nothing is charged
     with pytest.raises(SourceError, match="cannot write encrypted temporary files"):
         fit(panel(), sort="duckdb")
-    ordered._way_to_spill.cache_clear()
+    scratch.way_to_spill.cache_clear()
 
 
 def test_an_interrupt_inside_duckdb_is_an_interrupt(monkeypatch):
@@ -277,7 +279,7 @@ def test_what_is_refused(monkeypatch):
         fit(panel(), unit=None, sort="duckdb")
     with pytest.raises(RequestError, match=r"sort='duckbd' is not one of.*Did you mean 'duckdb'"):
         fit(panel(), sort="duckbd")
-    found = ordered.require_package.__globals__["importlib"].util.find_spec
+    found = scratch.require_package.__globals__["importlib"].util.find_spec
     monkeypatch.setattr(
         "importlib.util.find_spec", lambda m, *a: None if m == "duckdb" else found(m, *a)
     )

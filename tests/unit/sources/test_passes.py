@@ -11,9 +11,10 @@ import dpmodels as dp
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
 from dpmodels.models import newton
+from dpmodels.sources.parts import CONNECTED, Partition
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.summed import Cells, Partial, Sampled, Task, added, sampled
-from dpmodels.sources.tables import CONNECTED, WINDOW, Partition
+from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import Threads, as_source
 from dpmodels.variables import Real
 
@@ -166,7 +167,7 @@ def test_chosen_rows_are_those_of_one_process(keep):
     frame, one = make(), design()
     if keep is not None:
         keep = np.sort(np.random.default_rng(1).permutation(N)[:7_000])
-    plain = Rows(as_source(frame), N).sample(one, [1, 2, 3], keep)
+    plain = sampled(Rows(as_source(frame), N), one, [1, 2, 3], keep)
     for executor in (Threads(2, WINDOW), Threads(2, 2 * WINDOW)):
         found = sampled(Rows(as_source(frame), N, executor=executor), one, [1, 2, 3], keep)
         assert np.array_equal(found, plain, equal_nan=True)
@@ -175,7 +176,7 @@ def test_chosen_rows_are_those_of_one_process(keep):
 
 def test_chosen_rows_of_a_design_without_a_response():
     one = build_design("~ x + z + 0", Schema(x=Real(-3, 3), z=Real(-1, 1)), one_sided_ok=True)
-    plain = Rows(as_source(make()), N).sample(one, [1], None)
+    plain = sampled(Rows(as_source(make()), N), one, [1], None)
     found = sampled(Rows(as_source(make()), N, executor=Threads(2, WINDOW)), one, [1])
     assert np.array_equal(found, plain, equal_nan=True) and np.isnan(plain).any()
 
@@ -277,5 +278,5 @@ def test_a_part_that_is_not_as_long_as_its_place_says_is_refused(change):
         with pytest.raises(dp.errors.SourceError, match="in a pass before"):
             sampled(rows, one, [2])
     else:
-        plain = Rows(as_source(frame), 100).sample(one, [2], None)
+        plain = sampled(Rows(as_source(frame), 100), one, [2], None)
         assert np.array_equal(sampled(rows, one, [2]), plain, equal_nan=True)

@@ -10,6 +10,7 @@ import dpmodels as dp
 from dpmodels.errors import DPModelsWarning, PrivacyBugError, SourceError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
+from dpmodels.sources.parts import Partition
 from dpmodels.sources.people import (
     MOVED,
     PeopleRows,
@@ -21,10 +22,11 @@ from dpmodels.sources.people import (
     people_of,
     whole_part,
 )
-from dpmodels.sources.tables import FrameSource, Partition
+from dpmodels.sources.tables import FrameSource
 from dpmodels.sources.tasks import Threads, as_source
 from dpmodels.sums.cells import GramOf
-from dpmodels.sums.rowmap import PeopleGramOf, RowMap, UnitScale
+from dpmodels.sums.rowmap import PeopleGramOf, RowMap
+from dpmodels.sums.scaling import UnitScale
 from dpmodels.units import Person
 
 dask = pytest.importorskip("dask")

@@ -13,7 +13,8 @@ from dpmodels.sources.rows import ALL_ROWS, Coins, Rows, Windows
 from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.cells import gram
-from dpmodels.sums.rowmap import RowMap, unit_scale
+from dpmodels.sums.rowmap import RowMap
+from dpmodels.sums.scaling import unit_scale
 from dpmodels.variables import Real
 
 N = 75_000

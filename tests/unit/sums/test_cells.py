@@ -27,7 +27,8 @@ from dpmodels.sums.cells import (
     products_of,
     sum_of,
 )
-from dpmodels.sums.rowmap import OneFirst, RowMap, UnitScale, WithOne, unit_rows, unit_scale
+from dpmodels.sums.rowmap import OneFirst, RowMap, WithOne, unit_rows
+from dpmodels.sums.scaling import UnitScale, unit_scale
 from dpmodels.variables import Levels, Real
 
 SCHEMA = Schema(

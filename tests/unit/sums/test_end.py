@@ -18,7 +18,8 @@ from dpmodels.sums.products import (
     inside,
     towards_zero,
 )
-from dpmodels.sums.rowmap import RowMap, UnitScale, WithOne
+from dpmodels.sums.rowmap import RowMap, WithOne
+from dpmodels.sums.scaling import UnitScale
 
 #: Zeros, denormals, what is lost when squared, steps, the ends of the squares and of floats.
 CELLS = (0.0, 5e-324, -1e-300, 1e-162, -1e-141, 1e-3, 1.0, -1.5, 2.0**20, -(2.0**20) * (1 + 2e-16),

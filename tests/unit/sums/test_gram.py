@@ -10,7 +10,8 @@ from dpmodels.sums import products
 from dpmodels.sums.ask import ball_map as ballmap_of
 from dpmodels.sums.cells import gram
 from dpmodels.sums.products import ExactSum, cross_product, mapped
-from dpmodels.sums.rowmap import RowMap, UnitScale
+from dpmodels.sums.rowmap import RowMap
+from dpmodels.sums.scaling import UnitScale
 
 
 def identity(q):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.audit.queries import Kept
 from dpmodels.errors import BudgetError, DPModelsError, NoReplyWarning, RequestError
 from dpmodels.models import selection
 from dpmodels.models.votes import vote_steps
@@ -15,7 +16,7 @@ from dpmodels.own import voting as pate_math
 from dpmodels.own.voting import majority
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
-from dpmodels.sums.ask import Ask, Kept
+from dpmodels.sums.ask import Ask
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

@@ -23,7 +23,7 @@ from dpmodels.models.linear.solve import (
 )
 from dpmodels.own.least_squares import OlsReleased, auto_noise, residual_bound
 from dpmodels.proof.sets import float_allowance, ls_bound
-from dpmodels.sums.rowmap import identity_scale
+from dpmodels.sums.scaling import identity_scale
 from tests.privacy.cases.verbs import backend_release
 from tests.replaying import ReplayRun, replay_stage
 

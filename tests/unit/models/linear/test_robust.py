@@ -10,7 +10,8 @@ from dpmodels.models.linear.inference import last_fit
 from dpmodels.models.linear.solve import Report, Scores, Stage
 from dpmodels.sums.ask import ball_map
 from dpmodels.sums.cells import gram
-from dpmodels.sums.rowmap import ScoreMap, identity_scale
+from dpmodels.sums.rowmap import ScoreMap
+from dpmodels.sums.scaling import identity_scale
 
 CALL = dict(eps=1.0, delta=1e-6, method="ssp", vcov="hetero", scoring=False)
 WIDE = {"a": (-3, 3), "b": (-3, 3), "y": (-9, 9)}

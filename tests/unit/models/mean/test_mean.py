@@ -158,7 +158,7 @@ def test_ptr_mean_where_values_are_far_larger_than_their_width():
         values = np.full((1, n), base)
         values[0, :high] += 512.0
         rows = OfRows()
-        rows.n, rows.sample = n, lambda *_: values
+        rows.n, rows.sample, rows.by_person = n, lambda *_: values, True
         plan = SimpleNamespace(detail=detail, design=SimpleNamespace(p=1), guarantee=None)
         run = Run([Step("distance test and mean", Approximate(1.0, 1e-6))], Known())
         return float(release(plan, Ask(rows, run)).values["mean"][0])

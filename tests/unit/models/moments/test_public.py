@@ -11,7 +11,7 @@ from dpmodels.models.linear.solve import Stage
 from dpmodels.models.moments import covariance, ratio
 from dpmodels.models.moments import estimate_pmt as estimate
 from dpmodels.records import Release
-from dpmodels.sums.rowmap import UnitScale
+from dpmodels.sums.scaling import UnitScale
 
 CALL = dict(eps=1.0, delta=1e-6)
 XY = ["a", "b", "y"]
