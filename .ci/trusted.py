@@ -53,8 +53,7 @@ GROUPS = (
     (
         "Passes",
         "What one unit adds to a sum: an element of the set that the query names.",
-        "models/objpert.py "
-        "models/treatment/rows.py models/treatment/ate.py",
+        "models/objpert.py",
     ),
     (
         "Proofs of their own",

@@ -1419,10 +1419,12 @@ RAW = (
 _EFFECT = _M + "treatment/rows.py"
 _EFFECTS = ("tests/unit/models/treatment/test_sensitivity.py", "tests/unit/models/treatment/test_estimator.py", "-k", "not cover")
 EFFECTS = (
-    Mutant(_EFFECT, "mass = end_of_numbers(u / np.repeat(many, block.counts), low=0.0)", "mass = end_of_numbers(u, low=0.0)", _EFFECTS),
-    Mutant(_EFFECT, "return np.asarray(own_sum(cells, block.counts) / many)", "return np.asarray(own_sum(cells, block.counts))", _EFFECTS),
-    Mutant(_EFFECT, "phi = np.stack([m1 + weight[0] * r1, m0 + weight[1] * r0])", "phi = np.stack([m1 + weight[0] * r1, m0])", _EFFECTS),
-    Mutant(_EFFECT, "np.stack([-weight[0] * r1 * (1.0 - e), weight[1] * r0 * e]) * slope", "np.stack([weight[0] * r1 * (1.0 - e), weight[1] * r0 * e]) * slope", _EFFECTS),
+    Mutant("dpmodels/core/units.py", "mass = end_of_numbers(u / np.repeat(many, person.counts), low=0.0)", "mass = end_of_numbers(u, low=0.0)", _EFFECTS),
+    Mutant("dpmodels/core/units.py", "/ np.maximum(own_sum(present, person.counts), 1.0))", "/ 1.0)", _EFFECTS),
+    Mutant("dpmodels/core/units.py", "steps = end_along(part, np.sqrt(squares(part)), radius)", "steps = end_along(part, np.sqrt(squares(part[:1])), radius)", _EFFECTS),
+    Mutant("dpmodels/core/units.py", "sums.add(np.array([octaves(x * x)", "sums.add(np.array([2 * octaves(x * x)", _EFFECTS),
+    Mutant(_EFFECT, "phi = stack(m1 + treated * r1, m0 + control * r0)", "phi = stack(m1 + treated * r1, m0)", _EFFECTS),
+    Mutant(_EFFECT, "stack(-treated * r1 * (1.0 - e), control * r0 * e)", "stack(treated * r1 * (1.0 - e), control * r0 * e)", _EFFECTS),
     Mutant(_M + "treatment/facts.py", "self.factors(half if in_fit else 1.0 - half)", "self.factors(half)", _EFFECTS),
     Mutant("dpmodels/sums/ask.py", "return f\"{self.label}: {step}\"", "return step", _EFFECTS),
 )  # fmt: skip
