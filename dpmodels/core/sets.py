@@ -17,7 +17,8 @@ import numpy as np
 from dpmodels.core.own import OwnRows, units_of
 from dpmodels.core.rows import CellRows, Rows
 from dpmodels.errors import PrivacyBugError
-from dpmodels.proof.sets import STEPS, Ball, Box, ConvexHull, OneHot
+from dpmodels.proof.prove import Of
+from dpmodels.proof.sets import STEPS, Ball, Box, ConvexHull, OneHot, svec
 from dpmodels.proof.statistics import Gram, Stack, Sum
 from dpmodels.sources.rows import short
 from dpmodels.sources.summed import Integers as Sums
@@ -242,6 +243,29 @@ class Moments(Integers):
     def finish(self, sums: Any, of: Any) -> Any:
         """Return the exact second moments, from sums by cell."""
         return of.gram(sums).integers()
+
+
+class UnitMatrices(Integers):
+    """``z z'`` for each of several vectors z (p numbers), each in the unit ball: one release.
+
+    A formula returns the vectors z of a row. Sums are released as floats (``svec``).
+    """
+
+    def __init__(self, p: int, many: int) -> None:
+        self.shape = many, p, p
+        self.statistic = Of("unit matrices", (many,), many * p * (p + 1) // 2)
+
+    def add(self, sums: ExactSum, chosen: Any, *vectors: Rows) -> None:
+        """Add the products of each vector of the rows."""
+        ends = [end_of_rows(z.in_steps(STEPS), self.shape[1])[0] for z in vectors]
+        sums.add(np.array([cross_product(z) for z in ends]))
+
+    def parts(self, name: str) -> tuple[Part, ...]:
+        """Return the matrices."""
+        take: Any = lambda sums: Added(  # noqa: E731 - one line of many
+            np.concatenate([svec(np.asarray(M / 2**40, dtype=float)) for M in sums])
+        )
+        return (Part(name, self.statistic, take),)
 
 
 # -- The one loop over rows.

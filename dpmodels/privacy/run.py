@@ -755,7 +755,7 @@ _ALL = (
     ),
     OwnProof(
         "objective perturbation",
-        ("models.objpert:release",),
+        (_HERE + ".tilted:tilted_minimum",),
         ("inner_normals", "gaussian_real"),
         "the minimiser of a loss with a random linear term has a density whose ratio is bounded by "
         "the score and the curvature of one row",

@@ -163,8 +163,8 @@ ROWS = (
     Mutant("dpmodels/core/kernels.py", "np.clip(y.numbers[0], -1.0, 1.0)", "y.numbers[0]", ("tests/unit/core/test_sets.py",)),
     Mutant("dpmodels/sums/ask.py", "if eps > pair.eps * (1.0 + 1e-12) or delta > pair.delta:", "if False:", ("tests/unit/models/kernel/test_npreg.py",)),
     Mutant("dpmodels/core/classes.py", "(at >= 0.0) & (at < K)", "(at >= 0.0)", ("tests/unit/core/test_sets.py",)),
-    Mutant("dpmodels/models/objpert.py", "(weight * (TOP / math.sqrt(scale)))", "(weight * (1.01 * TOP / math.sqrt(scale)))", LATTICE),
-    Mutant("dpmodels/models/objpert.py", "weights = (np.sqrt(second), first)", "weights = (np.sqrt(2.0 * second), first)", LATTICE),
+    Mutant("dpmodels/core/sets.py", "end_of_rows(z.in_steps(STEPS), self.shape[1])", "end_of_rows(z.in_steps(STEPS))", LATTICE),
+    Mutant("dpmodels/models/objpert.py", "zip((np.sqrt(second), first)", "zip((np.sqrt(2.0 * second), first)", LATTICE),
 )
 
 #: Rows by themselves, and maps that are total.
@@ -177,7 +177,7 @@ BY_THEMSELVES = (
     Mutant("dpmodels/sums/products.py", "    low += second\n    low -= second\n", "", ALONE),
     Mutant("dpmodels/sums/products.py", "    high -= first\n    low -= high\n", "    high -= first\n", ALONE),
     Mutant("dpmodels/sums/products.py", "square = squares(part)", 'square = np.einsum("ij,ij->j", part, part)', ALONE),
-    Mutant("dpmodels/own/minimum.py", "norm = np.sqrt(squares(X))", 'norm = np.sqrt(np.einsum("ij,ij->j", X, X))', ALONE),
+    Mutant("dpmodels/own/minimum.py", "norm = length(x)", 'norm = Rows(np.sqrt(np.einsum("ij,ij->j", x.numbers, x.numbers))[None])', ALONE),
     Mutant("dpmodels/sums/products.py", "        w[:, gone] = 0.0\n        length[gone]", "        length[gone]", END),
     Mutant("dpmodels/sums/products.py", "        length[gone] = 0.0\n", "", END),
     Mutant("dpmodels/sums/products.py", "        out[:, gone] = 0.0\n    return", "        pass\n    return", END),
@@ -230,7 +230,7 @@ INNER = ("tests/privacy/test_inner_normals.py",)
 INNER_NORMALS = (
     Mutant("dpmodels/own/curvature.py", "np.linalg.cholesky(H + lam * np.eye(design.p))", "np.linalg.cholesky(H + alpha * np.eye(design.p))", INNER),
     Mutant("dpmodels/own/curvature.py", "normals) / math.sqrt(gamma)", "normals) / gamma", INNER),
-    Mutant("dpmodels/models/objpert.py", "tilt = detail.sigma * raw", "tilt = 0.9 * detail.sigma * raw", INNER),
+    Mutant("dpmodels/own/tilted.py", "tilt = detail.sigma * raw", "tilt = 0.9 * detail.sigma * raw", INNER),
     Mutant("dpmodels/own/draws.py", "noise = normals / math.sqrt(done.gamma)", "noise = normals / done.gamma", INNER),
     Mutant("dpmodels/own/draws.py", "return np.asarray(theta + np.linalg.solve(L.T, noise))", "return np.asarray(theta + np.linalg.solve(L, noise))", INNER),
 )  # fmt: skip
@@ -723,15 +723,15 @@ MUTANTS = (
     ),
     # -- logistic and Poisson
     Mutant(
-        "dpmodels/models/objpert.py",
+        "dpmodels/own/tilted.py",
         "tilt = detail.sigma * raw",
         "tilt = 0.5 * detail.sigma * raw",
         ("tests/privacy/test_exact_pins.py",),
     ),
     Mutant(
-        "dpmodels/models/objpert.py",
-        "h, j = loss.curvature * detail.radius * detail.reach,",
-        "h, j = 0.5 * loss.curvature * detail.radius * detail.reach,",
+        "dpmodels/own/tilted.py",
+        "2.0 * detail.tol / detail.lam",
+        "1.0 * detail.tol / detail.lam",
         replayed("glm-objpert"),
     ),
     Mutant(

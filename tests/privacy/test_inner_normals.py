@@ -11,8 +11,8 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.models.objpert import COEF_STEP, INEXACT_STEP
 from dpmodels.own.minimum import WorkingRows
+from dpmodels.own.tilted import COEF_STEP, INEXACT_STEP
 from dpmodels.quiet import quiet
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tables import DictSource
@@ -37,7 +37,7 @@ def released(case, data, first=None, normals=None):
     run.normals = normals
     rows = Rows(DictSource(data), len(next(iter(data.values()))), public_n=plan.n is not None)
     with quiet(), np.errstate(all="ignore"):
-        out = plan.backend.release(plan, Ask(rows, run))
+        out = plan.backend.release(plan, Ask(rows, run, plan.request.relation))
     return plan, out, run.drawn
 
 
