@@ -47,7 +47,7 @@ GROUPS = (
     (
         "Whose rows these are",
         "A row is read once a pass, by public places or secret coins; a person's rows together.",
-        "sources/rows.py sources/people.py sources/sorted.py "
+        "places.py sources/rows.py sources/people.py sources/sorted.py "
         "sources/summed.py sources/tables.py",
     ),
     (

@@ -16,6 +16,7 @@ import numpy as np
 from dpmodels.cells import read_each
 from dpmodels.errors import SourceError, path_of, shown
 from dpmodels.formula.types import ColumnKind
+from dpmodels.places import WINDOW, Windows
 from dpmodels.sources.lines import (
     PLAIN,
     Dialect,
@@ -26,10 +27,9 @@ from dpmodels.sources.lines import (
     opened_bytes,
     parts_of_file,
 )
-from dpmodels.sources.rows import Windows, read_ahead
+from dpmodels.sources.rows import read_ahead
 from dpmodels.sources.tables import (
     READ_ROWS,
-    WINDOW,
     Chunk,
     Partition,
     Signs,

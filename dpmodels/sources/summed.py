@@ -18,7 +18,8 @@ import numpy.typing as npt
 from dpmodels._version import __version__
 from dpmodels.arrays import Array
 from dpmodels.errors import SourceError
-from dpmodels.sources.rows import ALL_ROWS, Coins, Key, Rows, Windows, keyed
+from dpmodels.places import ALL_ROWS, Windows
+from dpmodels.sources.rows import Coins, Key, Rows, keyed
 from dpmodels.sources.tables import WHOLE, Partition, Source, TypedPart, stamp
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
+from dpmodels.places import ALL_ROWS, Windows
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.privacy.run import ROUND_UP, OwnProof, Run, stability_threshold, tail_margin
 from dpmodels.proof.prove import (
@@ -29,7 +30,7 @@ from dpmodels.proof.prove import (
 )
 from dpmodels.proof.sets import Ball, Box, Interval, NuclearBall
 from dpmodels.proof.statistics import Gram, Norm, Ranks, Split, Statistic, Sum
-from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
+from dpmodels.sources.rows import Coins, OfRows
 from dpmodels.sources.summed import integer_sums, summed
 from dpmodels.sums.cells import gram_over
 from dpmodels.sums.products import end_of_numbers, mapped

@@ -13,8 +13,9 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.models import newton
+from dpmodels.places import WINDOW
 from dpmodels.sources import tasks as crew_module
-from dpmodels.sources.tables import CONNECTED, WINDOW
+from dpmodels.sources.tables import CONNECTED
 from dpmodels.sources.tasks import Cluster
 
 distributed = pytest.importorskip("distributed")
