@@ -195,9 +195,9 @@ class Bins(Integers):
         counts = np.empty((d, size), dtype=np.int64)
         for i, c in enumerate(code.numbers):
             present = c >= 0
-            if starts is not None:  # floor(2^20/rows) of a row, in steps of 2^-20
+            if starts is not None:
                 many = np.add.reduceat(present.astype(np.float64), starts)
-                share = np.floor(STEPS / np.maximum(many, 1.0))
+                share = end_of_numbers(1.0 / np.maximum(many, 1.0), low=0.0)
                 mass = np.repeat(share, np.diff(starts, append=len(c)))[present]
             at = np.minimum(c[present], size - 1).astype(np.int64)
             counts[i] = np.bincount(at, weights=mass, minlength=size)

@@ -40,6 +40,7 @@ from dpmodels.sums.products import (
     filled,
     integers_of,
     mapped,
+    nearest,
     squares,
     towards_zero,
 )
@@ -84,7 +85,7 @@ def summed_scores(score: Array, counts: Index) -> tuple[Array, Array, Array]:
     Integers; 0 where one is not finite. Sums below 2^53 steps are exact in any order, longer ones
     round in the unit's own order.
     """
-    rows = np.rint(score * (1.0 / GRAIN))
+    rows = nearest(score * (1.0 / GRAIN))
     scores = own_sum(rows, counts)
     size = np.sqrt(squares(scores))
     gone = ~(size < MOST_GRAINS)

@@ -120,8 +120,7 @@ def sketch(rows: UnitRows, r: int, ratio: float, ask: Ask) -> tuple[Array, float
         for block in raw.rows.blocks(rows.design):
             z = rows.rowmap.normalised(block)
             Y += normals(r * z.shape[1]).reshape(r, -1) @ z.T
-    grid = w * 2.0**-30
-    return np.round(Y / grid) * grid, w
+    return raw.on_grid(Y, w * 2.0**-30), w
 
 
 # -- Ridge regression with noise on its output

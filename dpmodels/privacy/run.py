@@ -541,6 +541,11 @@ class Run:
         sd = sensitivity / mu * ROUND_UP
         grid = sd * 2.0**-30
         noisy = array + sd * self.noise.normals(array.size).reshape(array.shape)
+        return self.on_grid(noisy, grid)
+
+    @staticmethod
+    def on_grid(noisy: Any, grid: Any) -> npt.NDArray[np.float64]:
+        """Return an output that has its noise, rounded to a public grid."""
         return np.asarray(np.round(noisy / grid) * grid)
 
     def coins(self, size: int) -> npt.NDArray[np.uint8]:

@@ -172,7 +172,7 @@ class Gram:
     def of(self, k: Integers) -> Integers:
         """Return z z', or the sum over the rows of a person."""
         z = k if k.ndim == 2 else k[:, None]
-        return np.asarray(z @ z.T, dtype=object)
+        return np.asarray((z[:, None] * z[None]).sum(axis=2), dtype=object)
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ class Raw:
         return self._ask._total(over, read)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("mechanism", "failure", *self._proof.draws):
+        if name not in ("mechanism", "failure", "on_grid", *self._proof.draws):
             raise PrivacyBugError(f"the proof {self._proof.name!r} does not list the draw {name!r}")
         return getattr(self._ask._run, name)
 

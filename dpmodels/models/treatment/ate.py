@@ -98,12 +98,12 @@ def _nuisance_fit(part: Nuisance, detail: EffectPlan, joint: Design) -> Program:
     design = part.ranged(joint, detail.crossing)
     sub_plan = replace(part.sub_plan, design=part.design)
 
-    def fit(ask: Any) -> Release:
+    def fit_of_part(ask: Ask) -> Release:
         labelled: Any = Labelled(ask, part.label)
         labelled.pay(FIT, sub_plan.steps)
         return release_fit(sub_plan, labelled, design)
 
-    released = yield Own(fit)
+    released = yield Own(fit_of_part)
     inverse: dict[str, Array] = {}
 
     def bread(fit: Part) -> dict[str, Array]:
