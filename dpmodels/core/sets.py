@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from dpmodels.core.own import OwnRows, units_of
+from dpmodels.core.own import OwnRows
 from dpmodels.core.rows import CellRows, Rows
 from dpmodels.errors import PrivacyBugError
 from dpmodels.proof.prove import Of
@@ -336,9 +336,11 @@ class Reading:
         with np.errstate(all="ignore"):
             for block in short(blocks):
                 if self.into[0].of_units:  # formulas see the rows of whole units
-                    block = units_of(block)
-                    z, person = Rows(block.rows), OwnRows(block.counts)
-                    chosen = slice(None) if coins is None else coins.choose(len(block.counts))
+                    filled, counts = getattr(block, "rows", block), getattr(block, "counts", None)
+                    if counts is None:  # each row is one unit
+                        counts = np.ones(filled.shape[1], dtype=np.intp)
+                    z, person = Rows(filled), OwnRows(counts)
+                    chosen = slice(None) if coins is None else coins.choose(len(counts))
                     for formula, into, sums in zip(self.formulas, self.into, adding, strict=True):
                         into.add(sums, chosen, person, formula(z, person))
                     continue

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.core.rows import Rows, clip, complete, length, only_where, where
-from dpmodels.sources.summed import idle_pass, integer_sums
+from dpmodels.sources.summed import Integers, idle_pass, summed
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
@@ -115,12 +115,21 @@ _LOW = 26
 _TOP = 2.0**62
 
 
-def lattice_sums(
-    blocks: Iterable[Array], rows: WorkingRows, loss: Loss, theta: Array, curved: bool,
-    base: Array | None = None,
-) -> tuple[npt.NDArray[Any], ...]:  # fmt: skip
-    """Return :func:`mapped_sums` of the blocks of a source."""
-    return mapped_sums((rows.apply(block) for block in blocks), rows, loss, theta, curved, base)
+@dataclass(frozen=True, eq=False)
+class LatticeSums:
+    """Pass of :func:`mapped_sums` over the blocks of a source."""
+
+    rows: WorkingRows
+    loss: Loss
+    theta: Array
+    curved: bool
+    base: Array | None = None
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
+        """Return the sums over blocks. Confidential."""
+        mapped = (self.rows.apply(block) for block in blocks)
+        of = self.rows, self.loss, self.theta, self.curved, self.base
+        return Integers(mapped_sums(mapped, *of))
 
 
 def mapped_sums(
@@ -188,10 +197,8 @@ def passes_over(
     """Return the reader of :func:`minimise`: blocks to be kept by the caller, or tasks."""
 
     def sums(theta: Array, curved: bool, base: Array | None = None) -> Sums:
-        job = functools.partial(
-            lattice_sums, rows=working, loss=loss, theta=theta, curved=curved, base=base
-        )
-        return real_sums(integer_sums(rows, design, job), working, loss)
+        job = LatticeSums(working, loss, theta, curved, base)
+        return real_sums(summed(rows, design, job).arrays, working, loss)
 
     return {
         "blocks": lambda: rows.blocks(design),
@@ -210,7 +217,7 @@ def grain(rows: WorkingRows, loss: Loss) -> float:
 
 
 def real_sums(sums: tuple[npt.NDArray[Any], ...], rows: WorkingRows, loss: Loss) -> Sums:
-    """Return value, gradient and Hessian of :func:`lattice_sums`. Confidential."""
+    """Return value, gradient and Hessian of :func:`mapped_sums`. Confidential."""
     over, under, high, low, curvature = sums
     value = float((int(over[0]) * 2**31 + int(under[0])) / 2**30)
     gradient = high.astype(object) * 2**_LOW + low.astype(object)

@@ -31,7 +31,7 @@ from dpmodels.proof.prove import (
 from dpmodels.proof.sets import Ball, Box, Interval, NuclearBall
 from dpmodels.proof.statistics import Gram, Norm, Ranks, Split, Statistic, Sum
 from dpmodels.sources.rows import Coins, OfRows
-from dpmodels.sources.summed import integer_sums, summed
+from dpmodels.sources.summed import summed
 from dpmodels.sums.cells import gram_over
 from dpmodels.sums.products import end_of_numbers, mapped
 from dpmodels.sums.rowmap import (
@@ -472,19 +472,6 @@ class Sums:
     def total(self, rows: Any, reading: dict[str, Any]) -> Any:
         """Return them. Confidential."""
         return summed(rows, self.design, self.job, **reading)
-
-
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """Arrays of integers that a function of blocks returns: ``sources.summed.integer_sums``."""
-
-    design: Design
-    count: Callable[[Iterable[Array]], tuple[npt.NDArray[Any], ...]]
-    of_people: bool = False  # The function takes blocks of whole people where the unit is one
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
-        """Return them. Confidential."""
-        return integer_sums(rows, self.design, self.count, of_people=self.of_people)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,15 @@ from dpmodels.core.sets import UnitMatrices
 from dpmodels.models.components import working_map
 from dpmodels.models.objpert import information_row
 from dpmodels.own.kernel_curve import at_points, gaussian, lattice_error
-from dpmodels.own.minimum import LogisticLoss, PoissonLoss, WorkingRows, evaluate, grain, real_sums
-from dpmodels.own.minimum import lattice_sums as lattice_sums_of_losses
+from dpmodels.own.minimum import (
+    LatticeSums,
+    LogisticLoss,
+    PoissonLoss,
+    WorkingRows,
+    evaluate,
+    grain,
+    real_sums,
+)
 from dpmodels.sums.cells import gram
 from dpmodels.sums.products import mapped
 from tests.one_pass import sums_of
@@ -26,6 +33,10 @@ def reader(z):
 
 def lattice_sums(blocks, formula, points, h):
     return sums_of(AtPoints(points, h), formula, blocks).arrays
+
+
+def lattice_sums_of_losses(blocks, *given, **more):
+    return LatticeSums(*given, **more).over(blocks).arrays
 
 
 def grid_sums(blocks, formula, d):

@@ -488,38 +488,9 @@ RANDOM = {"random", "urandom", "secrets", "default_rng", "SystemRandom", "uuid4"
 WORKER = (("dpmodels.sources.tasks", "on_worker"), ("dpmodels.sources.tasks", "partial_sums"))
 
 
-#: Its ``Counts`` hands over what it was given: that is looked at where one is made.
-PASSES = "dpmodels.sums.ask"
-
-
-def functions_counted(trees):
-    """Return (module, name) of what is handed to ``integer_sums``: bare, or a partial of a function."""
-    found, unknown = [], []
-    for module, tree in trees.items():
-        named = {n.name for n in tree.body if isinstance(n, FUNCTIONS)}
-        named |= {a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
-        for f in (n for n in ast.walk(tree) if isinstance(n, FUNCTIONS)):
-            local = {t.id: n.value for n in ast.walk(f) if isinstance(n, ast.Assign)
-                     for t in n.targets if isinstance(t, ast.Name)}  # fmt: skip
-            for call in (n for n in ast.walk(f) if isinstance(n, ast.Call)):
-                wanted = {"integer_sums": 3, "Counts": 2}.get(name_called(call))
-                if wanted is None or len(call.args) != wanted or module == PASSES:
-                    continue
-                given = call.args[-1]
-                if isinstance(given, ast.Name):
-                    given = local.get(given.id, given)
-                if isinstance(given, ast.Call) and name_called(given) == "partial":
-                    given = given.args[0]
-                if isinstance(given, ast.Name) and given.id in named:
-                    found.append((module, given.id))
-                else:
-                    unknown.append((module, ast.unparse(call)))
-    return found, unknown
-
-
 def jobs(trees):
     """Return the roots of what runs on a worker: its functions, jobs, expansions and scores."""
-    found = [*WORKER, *functions_counted(trees)[0]]
+    found = [*WORKER]
     for module, tree in trees.items():
         for cls in (n for n in tree.body if isinstance(n, ast.ClassDef)):
             own = {f.name for f in cls.body if isinstance(f, FUNCTIONS)}
@@ -551,11 +522,11 @@ def test_nothing_random_can_be_reached_from_what_runs_on_a_worker(closure):
     roots = jobs(closure.trees)
     assert {("dpmodels.sums.cells", "GramOf"), ("dpmodels.core.sets", "Reading"),
             ("dpmodels.core.kernels", "AtPoints"),
-            ("dpmodels.own.compared", "_gradient_sum"),
-            ("dpmodels.own.minimum", "lattice_sums"),
+            ("dpmodels.own.compared", "Gradient"),
+            ("dpmodels.own.minimum", "LatticeSums"),
+            ("dpmodels.models.treatment.rows", "EffectRows"),
             ("dpmodels.models.kernel", "UnitRows"),
             ("dpmodels.sources.summed", "Sampled")} <= set(roots)  # fmt: skip
-    assert functions_counted(closure.trees)[1] == []  # of each it is known what is sent
     reached = closure.of_all(roots, NOISE)
     needed = {("dpmodels.sources.rows", "Rows.blocks"), ("dpmodels.sums.cells", "gram"),
               ("dpmodels.core.parallel", "Parallel.add"), ("dpmodels.formula.design", "Design.fill"),
@@ -564,21 +535,16 @@ def test_nothing_random_can_be_reached_from_what_runs_on_a_worker(closure):
     assert random_on_a_worker(closure, roots) == set()
 
 
-def test_a_random_function_that_is_counted_is_found(closure):
-    """The check of jobs sees what is handed over, also within a partial."""
+def test_a_random_job_is_found(closure):
     code = """
-def planted(blocks, size):
-    return default_rng().random(size),
-def release(plan, rows, run):
-    job = functools.partial(planted, size=3)
-    return integer_sums(rows, plan.design, job)
-def other(plan, rows, run, job):
-    return integer_sums(rows, plan.design, job)
+def planted(blocks):
+    return default_rng().random(3)
+class Planted:
+    def over(self, blocks, coins=None):
+        return planted(blocks)
 """
-    trees = {**closure.trees, "dpmodels.planted": ast.parse(code)}
-    roots, unknown = functions_counted(trees)
-    assert ("dpmodels.planted", "planted") in roots and len(unknown) == 1
-    assert ("dpmodels.planted", "planted") in random_on_a_worker(Closure(trees), jobs(trees))
+    other = Closure({**closure.trees, "dpmodels.planted": ast.parse(code)})
+    assert ("dpmodels.planted", "planted") in random_on_a_worker(other, jobs(other.trees))
 
 
 def test_a_method_of_a_subclass_of_a_job_is_found(closure):
@@ -885,7 +851,7 @@ def test_a_planted_product_of_rows_is_found(closure):
     codes = ["np.einsum('ij,ij->j', z, z)", "np.linalg.norm(z, axis=0)", "w @ z", "w.dot(z)"]
     planted = "".join(
         f"def planted{i}(blocks):\n    return [{code} for z in blocks]\n"
-        f"def release{i}(plan, rows, run):\n    return integer_sums(rows, plan.design, planted{i})\n"
+        f"class Pass{i}:\n    def over(self, blocks, coins=None):\n        return planted{i}(blocks)\n"
         for i, code in enumerate(codes)
     )
     other = Closure({**closure.trees, "dpmodels.planted": ast.parse(planted)})
@@ -959,8 +925,9 @@ def test_a_planted_rounding_of_rows_is_found(closure):
     planted = """
 def planted(blocks):
     return [np.trunc(z * 1048576.0) for z in blocks]
-def release(plan, rows, run):
-    return integer_sums(rows, plan.design, planted)
+class Pass:
+    def over(self, blocks, coins=None):
+        return planted(blocks)
 """
     other = Closure({**closure.trees, "dpmodels.planted": ast.parse(planted)})
     assert "planted.planted" in rounded_rows(other)

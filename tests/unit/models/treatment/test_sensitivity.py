@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from dpmodels.core.own import units_of
 from dpmodels.core.units import LengthsOfMeans, Masses, MeansInBalls
 from dpmodels.families import LINKS
 from dpmodels.models.treatment.facts import Fitted, Influence
 from dpmodels.models.treatment.rows import BalanceRows, EffectRows, OverlapRows, SquareRows
 from dpmodels.sources.people import BlockOfPeople
-from tests.one_pass import sums_of
+from tests.one_pass import sums_of, units_of
 
 STEPS = 2**20
 WILD = [np.nan, np.inf, -np.inf, 1e300, -1e300, 1e-300, 3e-9, -7.5, 0.0, 1.0]
