@@ -1,4 +1,4 @@
-"""Which rows of a table a pass reads by their positions: a public schedule."""
+"""Public schedule of the rows that a pass reads, by their positions in the table."""
 
 from __future__ import annotations
 

@@ -205,15 +205,15 @@ class Masses(OfUnits):
 
 
 def means_of_units(person: OwnRows, result: tuple[Rows, Rows]) -> Array:
-    """Return the mean (d, k) over each unit's rows that are there; numbers are 0 in the others."""
+    """Return the mean (d, k) over each unit's present rows; numbers are 0 in the others."""
     x, present = (np.asarray(part.numbers, dtype=float) for part in result)
     return np.asarray(own_sum(x, person.counts) / np.maximum(own_sum(present, person.counts), 1.0))
 
 
 class MeansInBalls(OfUnits):
-    """Mean of a unit over rows that are there, cut into parts: each in the ball of its radius.
+    """Mean of a unit over its present rows, cut into parts: each in the ball of its radius.
 
-    A formula returns the numbers of a row, and whether it is there. ``balls``: name of the step,
+    A formula returns the numbers of a row, and whether it is present. ``balls``: name of the step,
     size, radius, and the unit of numbers in a release. ``products``: a part is ``z z'``, not z.
     """
 
@@ -239,11 +239,11 @@ class MeansInBalls(OfUnits):
 
     def parts(self, name: str) -> tuple[Part, ...]:
         """Return the noisy parts."""
-        made, power = (Gram if self.products else Sum), 1 + self.products
+        kind, power = (Gram if self.products else Sum), 1 + self.products
         out = []
         for k, (step, size, radius, unit) in enumerate(self.balls):
             take: Any = lambda sums, k=k: Added(sums.arrays[k])  # noqa: E731 - one line of many
-            out.append(Part(step, made(Ball(size)), take, (radius * unit) ** power))
+            out.append(Part(step, kind(Ball(size)), take, (radius * unit) ** power))
         return tuple(out)
 
     def together(self, noisy: Sequence[Any]) -> Any:
@@ -252,7 +252,7 @@ class MeansInBalls(OfUnits):
 
 
 class LengthsOfMeans(OfUnits):
-    """Size of each number of a unit's mean over rows that are there: one bin each, or none."""
+    """Size of each number of a unit's mean over its present rows: one bin each, or none."""
 
     def __init__(self, *names: str) -> None:
         self.names, self.shape = names, (len(names), OCTAVES)

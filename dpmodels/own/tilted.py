@@ -241,7 +241,7 @@ class Tilted:
 
     @property
     def lam(self) -> float:
-        """Ridge, in working units; acts on every coordinate."""
+        """Ridge of every coordinate."""
         return self.radius * self.reach / self.kappa
 
     @property
@@ -291,8 +291,8 @@ def tilted_minimum(
         raise PrivacyBugError("an objective that costs more than was charged")
     if relation == "replace" and detail.n not in (None, ask.n):
         raise PrivacyBugError("a certificate for another number of rows")
-    given = plan.request["lam"] is not None and not detail.loss.one_sided
-    if given and detail.lam < detail.least_ridge(design.p):
+    of_user = plan.request["lam"] is not None and not detail.loss.one_sided
+    if of_user and detail.lam < detail.least_ridge(design.p):
         raise PrivacyBugError("a ridge at which the search for the minimum could end early")
     working = detail.working(scale, shift)
     tilt = detail.sigma * raw.inner_normals(COEF_STEP, design.p)

@@ -250,8 +250,8 @@ def _clips(
     noisy = yield core.Release(LENGTHS[0], LengthsOfMeans(*LENGTHS), rows.lengths, read)
     answers.update(zip(LENGTHS, noisy, strict=True))
     difference, total = (
-        Tail.of(Lengths(found.values, float(found.sd[0])), overlap, rows, k, ends, away)
-        for k, found in enumerate(noisy)
+        Tail.of(Lengths(bins.values, float(bins.sd[0])), overlap, rows, k, ends, away)
+        for k, bins in enumerate(noisy)
     )
     spread = float(np.sum(overlap.likely * overlap.weights**2)) / overlap.total
     residual = math.sqrt(difference.mean_square / max(spread, 1e-300))

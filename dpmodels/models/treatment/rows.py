@@ -56,14 +56,14 @@ def influence_of(at: Influence, z: Rows) -> Looked:
     (m1, s1), (m0, s0) = (mean_of(at, model, z) for model in at.outcomes)
     r1, r0 = y - m1, y - m0
     if at.estimand == "ATT":
+        d, treated, control = t, t, (1.0 - t) * odds
         none: Any = np.zeros_like(y)
-        treated, control, d = t, (1.0 - t) * odds, t
         phi = stack(t * y, t * m0 + control * r0)
         of_e = stack(none, control * r0 * slope)
         of_m = stack(none, (t - control) * s0)
     else:
-        one: Any = np.ones_like(y)
-        treated, control, d = t / e, (1.0 - t) / (1.0 - e), one
+        d = np.ones_like(y)  # type: ignore[assignment]
+        treated, control = t / e, (1.0 - t) / (1.0 - e)
         phi = stack(m1 + treated * r1, m0 + control * r0)
         of_e = stack(-treated * r1 * (1.0 - e), control * r0 * e) * slope
         of_m = stack((1.0 - treated) * s1, (1.0 - control) * s0)
