@@ -97,6 +97,7 @@ class Integers:
 
     cells: ClassVar[str] = ""
     of_units: ClassVar[bool] = False
+    several: ClassVar[bool] = False  # Whether it has several parts, or one array
     statistic: Any  # Statistic that the prover reads
     shape: tuple[int, ...]  # Shape of the sums
     unit: float = 1.0  # One unit of the statistic, in the units of the release
@@ -113,9 +114,9 @@ class Integers:
         """Return the one noisy array."""
         return (Part(name, self.statistic, Added, self.unit),)
 
-    def together(self, noisy: Sequence[Noisy]) -> Noisy:
-        """Return the noisy array."""
-        return noisy[0]
+    def together(self, noisy: Sequence[Noisy]) -> Any:
+        """Return the noisy array, or several."""
+        return noisy if self.several else noisy[0]
 
 
 class Marks(Integers):

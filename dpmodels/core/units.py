@@ -9,7 +9,7 @@ one row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -217,6 +217,8 @@ class MeansInBalls(OfUnits):
     size, radius, and the unit of numbers in a release. ``products``: a part is ``z z'``, not z.
     """
 
+    several: ClassVar[bool] = True
+
     def __init__(self, *balls: tuple[str, int, float, float], products: bool = False) -> None:
         self.balls, self.products = balls, products
 
@@ -246,13 +248,11 @@ class MeansInBalls(OfUnits):
             out.append(Part(step, kind(Ball(size)), take, (radius * unit) ** power))
         return tuple(out)
 
-    def together(self, noisy: Sequence[Any]) -> Any:
-        """Return the noisy parts."""
-        return noisy
-
 
 class LengthsOfMeans(OfUnits):
     """Size of each number of a unit's mean over its present rows: one bin each, or none."""
+
+    several: ClassVar[bool] = True
 
     def __init__(self, *names: str) -> None:
         self.names, self.shape = names, (len(names), OCTAVES)
@@ -266,10 +266,6 @@ class LengthsOfMeans(OfUnits):
         takes: Any = [lambda sums, k=k: Added(sums[k]) for k in range(len(self.names))]
         of = Sum(OneHot(OCTAVES))
         return tuple(Part(step, of, take) for step, take in zip(self.names, takes, strict=True))
-
-    def together(self, noisy: Sequence[Any]) -> Any:
-        """Return the histograms."""
-        return noisy
 
 
 def rows_of(result: Scores, person: OwnRows) -> tuple[Array, Index]:

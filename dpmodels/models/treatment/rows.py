@@ -25,17 +25,12 @@ from dpmodels.models.weights import row_mass
 COUNT_WEIGHT = 1.5
 
 
-def predictors(model: Fitted, z: Rows) -> Rows:
-    """Return the linear predictors of rows."""
-    return linear(model.coef[None, :], model.columns(z))
-
-
 def mean_of(at: Influence, model: Fitted, z: Rows) -> tuple[Any, Any]:
     """Return predicted means of rows and their slopes in the linear predictor."""
     low, high = at.link.reach
     if at.link.name == "log":
         high = min(high, math.log(max(at.most, 1e-6)))
-    eta = predictors(model, z)
+    eta = linear(model.coef[None], model.columns(z))
     inside = clip(eta, low, high)
     return at.link.inverse(inside), at.link.slope(inside) * (inside == eta)  # type: ignore[arg-type]
 
@@ -43,7 +38,8 @@ def mean_of(at: Influence, model: Fitted, z: Rows) -> tuple[Any, Any]:
 def assignment_of(at: Assignment, z: Rows) -> tuple[Rows, Any, Rows]:
     """Return treatments, propensities and weights of rows, 0 for one that is not complete."""
     t, u = z[at.treated], row_mass(z, at.weights, at.top)
-    raw: Any = LINKS["logit"].inverse(clip(predictors(at.propensity, z), -30.0, 30.0))  # type: ignore[arg-type]
+    eta: Any = linear(at.propensity.coef[None], at.propensity.columns(z))
+    raw: Any = LINKS["logit"].inverse(np.clip(eta, -30.0, 30.0))
     present = complete(z) & complete(raw) & ((t == 0.0) | (t == 1.0)) & (u > 0.0)
     return t, raw, only_where(u, present)
 
