@@ -732,7 +732,7 @@ MUTANTS = (
         "dpmodels/own/tilted.py",
         "2.0 * detail.tol / detail.lam",
         "1.0 * detail.tol / detail.lam",
-        replayed("glm-objpert"),
+        INNER,
     ),
     Mutant(
         "dpmodels/own/minimum.py",
@@ -745,7 +745,7 @@ MUTANTS = (
         "dpmodels/own/tilted.py",
         "return max(delta_gdp(eps, rho), removal_delta(eps, rho, kappa))",
         "return delta_gdp(eps, rho)",
-        ("tests/unit/models/glm", "tests/privacy/test_exact_pins.py"),
+        ("tests/unit/privacy/test_curves_on_arrays.py",),
     ),
     # -- ranges
     Mutant(
