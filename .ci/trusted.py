@@ -49,14 +49,8 @@ GROUPS = (
     (
         "Whose rows these are",
         "A row is read once a pass, by public places or secret coins; a person's rows together.",
-        "sources/rows.py sources/people.py sources/sorted.py "
+        "places.py sources/rows.py sources/people.py sources/sorted.py "
         "sources/summed.py sources/tables.py",
-    ),
-    (
-        "Passes",
-        "What one unit adds to a sum: an element of the set that the query names.",
-        "models/objpert.py "
-        "models/treatment/rows.py models/treatment/ate.py",
     ),
     (
         "Proofs of their own",
@@ -99,14 +93,12 @@ def written() -> str:
         sizes[title], count = sum(lines.values()), count + len(files)
         parts.append(f"\n## {title}: {sizes[title]:,} lines\n\n{why}\n\n")
         parts += [f"* `{f}` ({lines[f]}): {sentence(texts[f])}\n" for f in files]
-    single = sizes["Passes"] + sizes["Proofs of their own"]
-    total = sum(sizes.values())
+    single, total = sizes["Proofs of their own"], sum(sizes.values())
     head = (
         "# What has to be right\n\n"
         f"The claim of privacy rests on {total:,} lines in {count} files, listed here by "
-        f"`.ci/trusted.py` (a test compares): {total - single:,} for every call, "
-        f"{sizes['Passes']:,} in the passes of single methods, {sizes['Proofs of their own']:,} "
-        "in proofs of their own; whole files, though parts of some only plan or print. What is "
+        f"`.ci/trusted.py` (a test compares): {total - single:,} for every call, {single:,} in "
+        "proofs of their own; whole files, though parts of some only plan or print. What is "
         "not on the list may be wrong, and a result useless, but not less private: plans choose "
         "public numbers, estimates see released ones, readers of files hand over cells, whatever "
         "these are. Beneath it all: Python, numpy, scipy and the operating system's random bits.\n"

@@ -18,8 +18,8 @@ import pandas as pd
 
 import dpmodels as dp
 from dpmodels.models.linear import moments as ssp
+from dpmodels.places import ALL_ROWS, Windows
 from dpmodels.scoring.pass_plan import pilot_windows
-from dpmodels.sources.rows import ALL_ROWS, Windows
 
 N = 1_000_000
 TRUTH = np.array([0.5, -0.3, 0.2])

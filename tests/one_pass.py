@@ -11,6 +11,7 @@ from dpmodels.core.rows import CellRows, Rows
 from dpmodels.core.sets import Reading
 from dpmodels.core.units import rows_of
 from dpmodels.scoring.passes import affine_of, row_of
+from dpmodels.sources.rows import BlockOfPeople
 
 
 def added(release, blocks):
@@ -21,6 +22,12 @@ def added(release, blocks):
 def sums_of(into, formula, blocks, coins=None):
     """Return the exact sums of a set over blocks."""
     return Reading(None, (formula,), (into,)).over(blocks, coins).arrays[0]
+
+
+def units_of(block):
+    """Return a block of units, each of them one row."""
+    m = block.shape[1]
+    return BlockOfPeople(block, np.arange(m), np.ones(m, dtype=np.intp))
 
 
 def expanded(formula, block):

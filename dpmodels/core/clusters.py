@@ -32,6 +32,7 @@ from dpmodels.sums.products import (
     ExactSum,
     cross_product,
     end_along,
+    nearest,
     squares,
     towards_zero,
 )
@@ -349,7 +350,7 @@ class PeopleByCluster(ClusterPasses):
         label, factor = self.placed(block.rows, places)
         rows, person, out = Rows(block.rows[score_rows]), OwnRows(block.counts), []
         for scorer in self.passes:
-            score = np.rint(scorer.formula(rows, person).numbers * (factor / GRAIN))
+            score = nearest(scorer.formula(rows, person).numbers * (factor / GRAIN))
             parts, where, many = parts_of(score, label, block.counts)
             out.append(within(parts, many, self.clip, self.slack))
         return where, out

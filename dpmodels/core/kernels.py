@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.core.rows import Rows
 from dpmodels.sources.summed import Integers
-from dpmodels.sums.products import end_of_numbers, towards_zero
+from dpmodels.sums.products import end_of_numbers, nearest, towards_zero
 
 #: Cells of the binning grid by dimension.
 CELLS_BY_DIMENSION = {1: 4096, 2: 256}
@@ -125,4 +125,4 @@ def _bins(x: Array, cells: int) -> tuple[Array, Array]:
     """Return (cell, weight of the next cell in 2^-12) of points in [-1, 1]."""
     at = (np.clip(x, -1.0, 1.0) + 1.0) * (0.5 * (cells - 1))
     cell = np.minimum(at.astype(np.intp), cells - 2)
-    return cell, np.rint((at - cell) * WEIGHT_STEPS)
+    return cell, nearest((at - cell) * WEIGHT_STEPS)

@@ -8,7 +8,7 @@ its numbers is missing. A person adds the mean of its rows that have a mass (``u
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -76,6 +76,8 @@ def sums_and_count(d: int, *, people: bool = False) -> tuple[Sum, Gram]:
 class Means(UnitRows):
     """Sums of rows of mass 1 and their number, and with ``squares`` their products."""
 
+    several: ClassVar[bool] = True
+
     def __init__(self, d: int, *, people: bool = False, squares: bool = True) -> None:
         self.d, self.shape, self.squares = d, (d + 1, d + 1), squares
         self.statistic, self.gram = sums_and_count(d, people=people)
@@ -86,10 +88,6 @@ class Means(UnitRows):
         squares = Part("second moments", self.gram, lambda G: Added(G[: self.d, : self.d]))
         return (sums, squares)[: 1 + self.squares]
 
-    def together(self, noisy: Any) -> Any:
-        """Return the noisy parts."""
-        return noisy
-
 
 def weighted_sums(d: int) -> tuple[Sum, Gram]:
     """Return the statistics of the sums of ``(u t, u)``, the weight being free, and of products."""
@@ -98,6 +96,8 @@ def weighted_sums(d: int) -> tuple[Sum, Gram]:
 
 class WeightedMeans(UnitRows):
     """Sums of ``(u t, u)``, and with ``squares`` their products."""
+
+    several: ClassVar[bool] = True
 
     def __init__(self, d: int, *, squares: bool = True) -> None:
         self.d, self.shape, self.squares = d, (d + 2, d + 2), squares
@@ -112,10 +112,6 @@ class WeightedMeans(UnitRows):
         sums = Part(name, self.statistic, lambda G: Added(G[-1, :-1] // int(STEPS)))
         squares = Part("products", self.gram, lambda G: Added(G[:-1, :-1]))
         return (sums, squares)[: 1 + self.squares]
-
-    def together(self, noisy: Any) -> Any:
-        """Return the noisy parts."""
-        return noisy
 
 
 def count_and_powers(d: int, *, squares: bool) -> Powers | Sum:

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.core.rows import Rows
-from dpmodels.sources.rows import BlockOfPeople
 
 Index = npt.NDArray[np.intp]
 
@@ -116,11 +115,3 @@ def separate_episodes(who: Any, start: Array, stop: Array) -> npt.NDArray[np.boo
             keep[i] = start[i] >= end
             end = stop[i] if keep[i] else end
     return keep
-
-
-def units_of(block: Any) -> BlockOfPeople:
-    """Return a block of complete units; each row of a block of rows is one unit."""
-    if isinstance(block, BlockOfPeople):
-        return block
-    m = block.shape[1]
-    return BlockOfPeople(block, np.arange(m), np.ones(m, dtype=np.intp))

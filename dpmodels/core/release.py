@@ -37,6 +37,15 @@ class Release:
 
 
 @dataclass(frozen=True, eq=False)
+class Queried:
+    """A release of sums that queries share: by cluster, or second moments of mapped rows."""
+
+    name: str  # Name of its step
+    query: Query
+    read: Read = ALL
+
+
+@dataclass(frozen=True, eq=False)
 class Own:
     """A release with a separate proof, in place of a set and a formula."""
 
@@ -82,6 +91,8 @@ def answered(request: Any, ask: Any) -> Any:
     """Return the noisy numbers of a release, of a tuple of them in one reading, or of ``Own``."""
     if isinstance(request, Own):
         return request.ask(ask)
+    if isinstance(request, Queried):
+        return ask(request.name, request.query, request.read)
     releases = request if isinstance(request, tuple) else (request,)
     reading = Reading(
         releases[0].of, tuple(r.formula for r in releases), tuple(r.into for r in releases)

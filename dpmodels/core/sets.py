@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from dpmodels.core.own import OwnRows, units_of
+from dpmodels.core.own import OwnRows
 from dpmodels.core.rows import CellRows, Rows
 from dpmodels.errors import PrivacyBugError
-from dpmodels.proof.sets import STEPS, Ball, Box, ConvexHull, OneHot
+from dpmodels.proof.prove import Of
+from dpmodels.proof.sets import STEPS, Ball, Box, ConvexHull, OneHot, svec
 from dpmodels.proof.statistics import Gram, Stack, Sum
 from dpmodels.sources.rows import short
 from dpmodels.sources.summed import Integers as Sums
@@ -96,6 +97,7 @@ class Integers:
 
     cells: ClassVar[str] = ""
     of_units: ClassVar[bool] = False
+    several: ClassVar[bool] = False  # Whether it has several parts, or one array
     statistic: Any  # Statistic that the prover reads
     shape: tuple[int, ...]  # Shape of the sums
     unit: float = 1.0  # One unit of the statistic, in the units of the release
@@ -112,9 +114,9 @@ class Integers:
         """Return the one noisy array."""
         return (Part(name, self.statistic, Added, self.unit),)
 
-    def together(self, noisy: Sequence[Noisy]) -> Noisy:
-        """Return the noisy array."""
-        return noisy[0]
+    def together(self, noisy: Sequence[Noisy]) -> Any:
+        """Return the noisy array, or several."""
+        return noisy if self.several else noisy[0]
 
 
 class Marks(Integers):
@@ -194,9 +196,9 @@ class Bins(Integers):
         counts = np.empty((d, size), dtype=np.int64)
         for i, c in enumerate(code.numbers):
             present = c >= 0
-            if starts is not None:  # floor(2^20/rows) of a row, in steps of 2^-20
+            if starts is not None:
                 many = np.add.reduceat(present.astype(np.float64), starts)
-                share = np.floor(STEPS / np.maximum(many, 1.0))
+                share = end_of_numbers(1.0 / np.maximum(many, 1.0), low=0.0)
                 mass = np.repeat(share, np.diff(starts, append=len(c)))[present]
             at = np.minimum(c[present], size - 1).astype(np.int64)
             counts[i] = np.bincount(at, weights=mass, minlength=size)
@@ -242,6 +244,29 @@ class Moments(Integers):
     def finish(self, sums: Any, of: Any) -> Any:
         """Return the exact second moments, from sums by cell."""
         return of.gram(sums).integers()
+
+
+class UnitMatrices(Integers):
+    """``z z'`` for each of several vectors z (p numbers), each in the unit ball: one release.
+
+    A formula returns the vectors z of a row. Sums are released as floats (``svec``).
+    """
+
+    def __init__(self, p: int, many: int) -> None:
+        self.shape = many, p, p
+        self.statistic = Of("unit matrices", (many,), many * p * (p + 1) // 2)
+
+    def add(self, sums: ExactSum, chosen: Any, *vectors: Rows) -> None:
+        """Add the products of each vector of the rows."""
+        ends = [end_of_rows(z.in_steps(STEPS), self.shape[1])[0] for z in vectors]
+        sums.add(np.array([cross_product(z) for z in ends]))
+
+    def parts(self, name: str) -> tuple[Part, ...]:
+        """Return the matrices."""
+        take: Any = lambda sums: Added(  # noqa: E731 - one line of many
+            np.concatenate([svec(np.asarray(M / 2**40, dtype=float)) for M in sums])
+        )
+        return (Part(name, self.statistic, take),)
 
 
 # -- The one loop over rows.
@@ -312,9 +337,11 @@ class Reading:
         with np.errstate(all="ignore"):
             for block in short(blocks):
                 if self.into[0].of_units:  # formulas see the rows of whole units
-                    block = units_of(block)
-                    z, person = Rows(block.rows), OwnRows(block.counts)
-                    chosen = slice(None) if coins is None else coins.choose(len(block.counts))
+                    filled, counts = getattr(block, "rows", block), getattr(block, "counts", None)
+                    if counts is None:  # each row is one unit
+                        counts = np.ones(filled.shape[1], dtype=np.intp)
+                    z, person = Rows(filled), OwnRows(counts)
+                    chosen = slice(None) if coins is None else coins.choose(len(counts))
                     for formula, into, sums in zip(self.formulas, self.into, adding, strict=True):
                         into.add(sums, chosen, person, formula(z, person))
                     continue

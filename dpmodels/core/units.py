@@ -25,16 +25,22 @@ from dpmodels.core.parallel import (
     scaled,
 )
 from dpmodels.core.rows import Rows
-from dpmodels.core.sets import Integers
-from dpmodels.proof.sets import STEPS, Ball, OneHot, PairMeans
-from dpmodels.proof.statistics import Stack, Sum
+from dpmodels.core.sets import Integers, Part
+from dpmodels.opaque import place_in
+from dpmodels.proof.sets import STEPS, Ball, OneHot, PairMeans, Simplex
+from dpmodels.proof.statistics import Gram, Stack, Sum
 from dpmodels.sources.rows import BlockOfPeople
+from dpmodels.sources.summed import Integers as Sums
+from dpmodels.sums.ask import Added
 from dpmodels.sums.products import (
+    ExactSum,
+    cross_product,
     end_along,
     end_of_numbers,
     filled,
     integers_of,
     mapped,
+    nearest,
     squares,
     towards_zero,
 )
@@ -79,7 +85,7 @@ def summed_scores(score: Array, counts: Index) -> tuple[Array, Array, Array]:
     Integers; 0 where one is not finite. Sums below 2^53 steps are exact in any order, longer ones
     round in the unit's own order.
     """
-    rows = np.rint(score * (1.0 / GRAIN))
+    rows = nearest(score * (1.0 / GRAIN))
     scores = own_sum(rows, counts)
     size = np.sqrt(squares(scores))
     gone = ~(size < MOST_GRAINS)
@@ -178,6 +184,88 @@ def pair_means(x: Array, several: Mask, q: Array) -> Array:
     q = end_of_numbers(q, low=0.0) * several
     x = end_of_numbers(x) * several
     return np.array([np.clip(x, -q, q), STEPS * several, q])
+
+
+class Masses(OfUnits):
+    """Mass of a unit over ``size`` bins: the mean mass u in [0, 1] of its rows that have one.
+
+    A formula returns the bin of a row and u. Masses of rows are rounded down: a unit has at most 1.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.shape, self.statistic = (size,), Sum(Simplex(size, complete=False))
+
+    def add(self, sums: Any, chosen: Any, person: OwnRows, result: tuple[Rows, Rows]) -> None:
+        """Add the masses of units."""
+        (size,), u = self.shape, np.clip(result[1].numbers[0], 0.0, 1.0)
+        many = np.maximum(own_sum((u > 0.0).astype(float), person.counts), 1.0)
+        mass = end_of_numbers(u / np.repeat(many, person.counts), low=0.0)
+        place = place_in(np.empty(size), result[0])[0]
+        sums.add(np.bincount(place, weights=mass, minlength=size))
+
+
+def means_of_units(person: OwnRows, result: tuple[Rows, Rows]) -> Array:
+    """Return the mean (d, k) over each unit's present rows; numbers are 0 in the others."""
+    x, present = (np.asarray(part.numbers, dtype=float) for part in result)
+    return np.asarray(own_sum(x, person.counts) / np.maximum(own_sum(present, person.counts), 1.0))
+
+
+class MeansInBalls(OfUnits):
+    """Mean of a unit over its present rows, cut into parts: each in the ball of its radius.
+
+    A formula returns the numbers of a row, and whether it is present. ``balls``: name of the step,
+    size, radius, and the unit of numbers in a release. ``products``: a part is ``z z'``, not z.
+    """
+
+    several: ClassVar[bool] = True
+
+    def __init__(self, *balls: tuple[str, int, float, float], products: bool = False) -> None:
+        self.balls, self.products = balls, products
+
+    def adding(self, of: Any) -> Any:
+        """Return running sums of zero."""
+        return [ExactSum(*(size,) * (1 + self.products)) for _, size, _, _ in self.balls]
+
+    def add(self, sums: Any, chosen: Any, person: OwnRows, result: tuple[Rows, Rows]) -> None:
+        """Add the parts of units."""
+        z, at = means_of_units(person, result), 0
+        for total, (_, size, radius, _) in zip(sums, self.balls, strict=True):
+            part = z[at : at + size]
+            steps = end_along(part, np.sqrt(squares(part)), radius)
+            total.add(cross_product(steps) if self.products else steps.sum(axis=1))
+            at += size
+
+    def exact(self, sums: Any) -> Sums:
+        """Return the exact sums of the parts."""
+        return Sums(tuple(total.integers() for total in sums))
+
+    def parts(self, name: str) -> tuple[Part, ...]:
+        """Return the noisy parts."""
+        kind, power = (Gram if self.products else Sum), 1 + self.products
+        out = []
+        for k, (step, size, radius, unit) in enumerate(self.balls):
+            take: Any = lambda sums, k=k: Added(sums.arrays[k])  # noqa: E731 - one line of many
+            out.append(Part(step, kind(Ball(size)), take, (radius * unit) ** power))
+        return tuple(out)
+
+
+class LengthsOfMeans(OfUnits):
+    """Size of each number of a unit's mean over its present rows: one bin each, or none."""
+
+    several: ClassVar[bool] = True
+
+    def __init__(self, *names: str) -> None:
+        self.names, self.shape = names, (len(names), OCTAVES)
+
+    def add(self, sums: Any, chosen: Any, person: OwnRows, result: tuple[Rows, Rows]) -> None:
+        """Count the squares of the numbers."""
+        sums.add(np.array([octaves(x * x) for x in means_of_units(person, result)]))
+
+    def parts(self, name: str) -> tuple[Part, ...]:
+        """Return a histogram for each number."""
+        takes: Any = [lambda sums, k=k: Added(sums[k]) for k in range(len(self.names))]
+        of = Sum(OneHot(OCTAVES))
+        return tuple(Part(step, of, take) for step, take in zip(self.names, takes, strict=True))
 
 
 def rows_of(result: Scores, person: OwnRows) -> tuple[Array, Index]:

@@ -324,7 +324,8 @@ def release_weighted(plan: Plan[WeightedDetail], ask: Ask, design: Design) -> Re
             t, u = row(z)
             return linear(back, (clip(t, -1.0, 1.0) - m) * u)
 
-        clusters = release_clusters(detail.clusters, (Scorer(score, d),), design, ask)
+        program = release_clusters(detail.clusters, (Scorer(score, d),), design)
+        clusters = core.run(program, ask)
         values["cluster scores"] = clusters.products[0]
     return Release(
         values, plan.guarantee, design,

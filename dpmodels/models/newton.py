@@ -9,7 +9,7 @@ import numpy as np
 
 from dpmodels.arrays import Array, brent
 from dpmodels.own.tilted import removal_delta
-from dpmodels.privacy.mechanisms import Profile, mu_gdp
+from dpmodels.privacy.mechanisms import mu_gdp
 
 #: Bytes of mapped rows that are kept for the length of a fit.
 KEEP = 2**28
@@ -31,17 +31,6 @@ def back_map(scale: Array, shift: Array, intercept: bool) -> Array:
     if intercept:
         A[0] = np.where(np.arange(len(scale)) == 0, 1.0, shift)
     return A
-
-
-def logistic_profile(rho: float, kappa: float, relation: str) -> Profile:
-    """Return the mechanism of a logistic fit: score of one sign, curvature a(1-a)."""
-    return Profile(f"objective perturbation, {relation}", (("rho", rho), ("kappa", kappa)))
-
-
-def two_sided_profile(rho: float, shift: float, relation: str) -> Profile:
-    """Return the mechanism of a fit whose score can have either sign."""
-    name = f"objective perturbation, two-sided, {relation}"
-    return Profile(name, (("rho", rho), ("shift", shift)))
 
 
 @lru_cache(maxsize=512)

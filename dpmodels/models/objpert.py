@@ -2,54 +2,39 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array, brent
 from dpmodels.core import release as core
 from dpmodels.core.means import PowersOfRows
-from dpmodels.core.rows import Rows, complete, only_where
+from dpmodels.core.release import Program
+from dpmodels.core.rows import Rows, complete, linear, only_where
+from dpmodels.core.sets import UnitMatrices
 from dpmodels.errors import RequestError
 from dpmodels.families import family_of
-from dpmodels.models.newton import (
-    back_map,
-    largest_rho,
-    logistic_profile,
-    planned_passes,
-    two_sided_profile,
-)
-from dpmodels.own.minimum import (
-    PRIVATE_ROWS,
-    LogisticLoss,
-    Loss,
-    PoissonLoss,
-    WorkingRows,
-    minimise,
-    passes_over,
-    rounding_error,
-)
+from dpmodels.models.newton import back_map, largest_rho, planned_passes
+from dpmodels.own.minimum import LogisticLoss, Loss, PoissonLoss, WorkingRows
+from dpmodels.own.tilted import COEF_STEP, INEXACT_STEP, Tilted, tilt_profile, tilted_minimum
 from dpmodels.planning import Plan, Purchase, column_radius
 from dpmodels.privacy.composition import delta_of_parts
 from dpmodels.privacy.mechanisms import Gaussian, Step, add_remove_request, mu_gdp
-from dpmodels.privacy.run import FLOAT_NOTE, own_proof
-from dpmodels.proof.prove import Of, noise_of
-from dpmodels.proof.sets import svec, unsvec
+from dpmodels.privacy.run import FLOAT_NOTE
+from dpmodels.proof.prove import noise_of
+from dpmodels.proof.sets import unsvec
 from dpmodels.proof.statistics import Powers
 from dpmodels.ranges import FAILURE_SHARE, bounds_share, plan_purchase, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.scoring.pass_plan import noise_ratio
-from dpmodels.sums.ask import Added, Ask, Counts, Query
-from dpmodels.sums.products import TOP, ExactSum, cross_product, mapped, towards_zero
+from dpmodels.sums.ask import Ask
+from dpmodels.sums.products import SHRINK
 from dpmodels.sums.scaling import UnitScale, rescaling, unit_scale
 
 if TYPE_CHECKING:
@@ -78,35 +63,19 @@ _PRIOR_THETA2, _PRIOR_WEIGHT, _PRIOR_MEAN, _UNIT_VARIANCE = 0.1, 0.15, 1.0, 1.0 
 #: beyond it is advised against.
 _HEAVY_RIDGE = 0.05
 
-#: Longest coefficients at which the minimum of a loss of counts is certain to be found, and normal
-#: sds that the length of the tilt exceeds sqrt(p) by at most.
-FARTHEST, TILTED = 2.0**20, 8.0
-
 #: Public noise ratio above which a design of dummies is left in half-ranges.
 NOISY = 8e-3
-SCALE_STEP, COEF_STEP = "centres and scales", "coefficients"
-INEXACT_STEP, INFO_STEP = "inexactness of the optimum", "information matrix"
+SCALE_STEP, INFO_STEP = "centres and scales", "information matrix"
 #: Steps by the names of ``split=``.
 _STEPS = {"scale": SCALE_STEP, "coef": COEF_STEP, "information": INFO_STEP}
 
 
 @dataclass(frozen=True)
-class GlmDetail:
+class GlmDetail(Tilted):
     """Public decisions of a fit by objective perturbation before the first row."""
 
-    loss: Loss  # In working units: the score of a row is at most ``radius * loss.score``
-    # radius, reach: B, the largest weighted norm of a working row; R, its largest norm (labels), or
-    # B R the largest weighted square of it (counts).
-    radius: float
-    reach: float
-    lam: float  # Ridge, in working units; acts on every coordinate
-    # rho, sigma: sigma = B score / rho is the sd of the linear term.
-    rho: float
-    sigma: float
-    tol: float  # Certified bound on the gradient norm
     mu: dict[str, float]  # Step name -> mu of the Gaussian steps
     rescale: bool
-    passes: int  # Passes of the minimisation; the other steps need one each
 
 
 def glm_loss(request: Request, design: Design) -> Loss:
@@ -215,11 +184,7 @@ def _steps(
             steps.append(Step(_STEPS[name], Gaussian(part), share=share))
             continue
         rho = part / (2.0 if relation == "replace" else 1.0)
-        profile = (
-            logistic_profile(rho, kappa, relation)
-            if loss.one_sided
-            else two_sided_profile(rho, math.log1p(loss.curvature * kappa), relation)
-        )
+        profile = tilt_profile(loss, rho, kappa, relation)
         steps.append(Step(COEF_STEP, profile, share=share, label="objective perturbation"))
         steps.append(Step(INEXACT_STEP, Gaussian(OUT_RATIO * part)))
     return steps
@@ -290,7 +255,6 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         kappa = default_kappa(*pair, n, radius, rescale, loss)
     else:
         kappa = radius * WORKING_REACH * radius / float(lam)
-    lam = radius * WORKING_REACH * radius / kappa
     mu = _strength(
         request.eps, request.delta, tuple(shares.items()), loss, kappa, relation, failure, bought
     )
@@ -300,40 +264,32 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         purchase, first = plan_purchase(to_buy, math.sqrt(bought) * mu, failure, bought)
         steps = first + steps
     rho = math.sqrt(shares["coef"]) * mu / (2.0 if relation == "replace" else 1.0)
-    sigma = radius * loss.score / rho
-    if request["lam"] is not None and not loss.one_sided:
-        _check_ridge(lam, sigma, radius * loss.score, n, design.p)
-    tol = max(1e-8 * sigma, 2.0 * rounding_error(n, radius, loss))
     detail = GlmDetail(
-        loss, radius, WORKING_REACH * radius, lam, rho, sigma, tol,
-        {s.name: s.mechanism.mu for s in steps if isinstance(s.mechanism, Gaussian)},
-        rescale, planned_passes(n, design.p),
+        loss, radius, WORKING_REACH * radius, kappa, rho, n, planned_passes(n, design.p),
+        {s.name: s.mechanism.mu for s in steps if isinstance(s.mechanism, Gaussian)}, rescale,
     )  # fmt: skip
+    if request["lam"] is not None and not loss.one_sided:
+        _check_ridge(detail, design.p)
     return Plan.of(
         request, design, n, steps, notes=(FLOAT_NOTE,), purchase=purchase, detail=detail,
         scales={
-            "ridge (working units)": lam,
+            "ridge (working units)": detail.lam,
             "row norm bound (working units)": radius,
-            "noise of the score (working units)": sigma,
+            "noise of the score (working units)": detail.sigma,
         },
         advice=_advice(detail, design, n),
         passes=detail.passes + (purchase is not None) + rescale + request.inference,
     )  # fmt: skip
 
 
-def _check_ridge(lam: float, sigma: float, most: float, n: int | None, p: int) -> None:
-    """Refuse a ridge of counts so small that the search for the minimum could end early.
-
-    ``most`` is the largest gradient of a row. Coefficients are at most (n most + |tilt|) / lam
-    long at the minimum: beyond ``FARTHEST`` floats do not resolve the loss (``glm.md``, 4.4.5).
-    """
-    rows = PRIVATE_ROWS if n is None else n
-    least = (rows * most + sigma * (math.sqrt(p) + TILTED)) / FARTHEST
-    if lam < least:
+def _check_ridge(detail: GlmDetail, p: int) -> None:
+    """Refuse a ridge of counts so small that the search for the minimum could end early."""
+    least = detail.least_ridge(p)
+    if detail.lam < least:
         raise RequestError(
-            f"lam={lam:.3g} is too small for counts up to this at this n, eps and delta: the "
-            "coefficients could become so large that their minimum cannot be computed. Leave lam= "
-            f"out, or give at least lam={least:.2g}"
+            f"lam={detail.lam:.3g} is too small for counts up to this at this n, eps and delta: "
+            "the coefficients could become so large that their minimum cannot be computed. Leave "
+            f"lam= out, or give at least lam={least:.2g}"
         )
 
 
@@ -357,7 +313,7 @@ def _advice(detail: GlmDetail, design: Design, n: int | None) -> tuple[str, ...]
     )
 
 
-# -- The private stage of objective perturbation: rows in, released numbers out.
+# -- The program.
 
 
 #: Rescaling never magnifies a unit half-range column (a dummy) more than this.
@@ -370,9 +326,7 @@ def working_map(design: Design) -> tuple[Array, Array]:
     return unit.scale[:-1].copy(), unit.shift[:-1].copy()
 
 
-def _rescale(
-    ask: Ask, detail: GlmDetail, design: Design, scale: Array, shift: Array
-) -> tuple[Array, Array, Array]:
+def _rescale(design: Design, scale: Array, shift: Array) -> Program:
     """Release counts, sums and squares of the columns, and return the new scale and shift."""
     keep = np.array([c.kind != "intercept" for c in design.columns])
     d = int(keep.sum())
@@ -381,7 +335,7 @@ def _rescale(
     def row(z: Rows) -> Rows:
         return only_where(z[index] * factors + shifts, complete(z), np.nan)
 
-    answer = core.answered(core.Release(SCALE_STEP, PowersOfRows(d), row, design), ask)
+    answer = yield core.Release(SCALE_STEP, PowersOfRows(d), row, design)
     noisy, sd = answer.values, float(answer.sd[0])
     most = []  # two-point columns span 2.5 at most; 0/1 columns are within [-1, 1] already
     for c in design.columns:
@@ -397,86 +351,55 @@ def _rescale(
 
 @with_ranges
 def release(plan: Plan[GlmDetail], ask: Ask, design: Design) -> Release:
-    """Run objective perturbation on the rows.
+    """Run the program over the private rows.
 
-    **Privacy.** Unit: one row. Charged: the steps of the plan. The random linear term is drawn
-    before the rows are read; the optimum is certified, never assumed (``glm.md``, 4.4).
-
-    Where the mapped rows fit in memory (a function of n and p) they are read once by the caller,
-    and kept until the minimum is found: which takes rows themselves. All other passes are exact
-    integers, added up by tasks where there are any: column sums, value, gradient and Hessian of
-    larger tables at each step, the information. The steps are taken by the caller.
+    **Privacy.** Unit: one row. Charged: the steps of the plan.
     """
-    raw = ask.raw(own_proof("objective perturbation"))
+    end = core.run(tilted_program(plan, design), ask)
+    return Release(end.values, plan.guarantee, design, detail=end.detail)
+
+
+def tilted_program(plan: Plan[GlmDetail], design: Design) -> Program:
+    """Rescale columns, release the coefficients, then the information at these."""
     detail = plan.detail
     values: dict[str, Array] = {}
     scale, shift = working_map(design)
     if detail.rescale:
-        values["sums"], scale, shift = _rescale(ask, detail, design, scale, shift)
-    top = None if detail.loss.one_sided else detail.loss.score
-    working = WorkingRows(
-        scale, shift, detail.radius, detail.reach, y_max=top,
-        thins=not detail.loss.one_sided,
-    )  # fmt: skip
-    tilt = detail.sigma * raw.inner_normals(COEF_STEP, design.p)
-    solution = minimise(
-        rows=working, loss=detail.loss, lam=detail.lam, tilt=tilt, tol=detail.tol, n=raw.rows.n,
-        passes=detail.passes, **passes_over(raw.rows, design, working, detail.loss),
-    )  # fmt: skip
-    values["theta"] = raw.gaussian_real(INEXACT_STEP, solution.theta, 2.0 * detail.tol / detail.lam)
+        values["sums"], scale, shift = yield from _rescale(design, scale, shift)
+    values["theta"] = yield core.Own(partial(tilted_minimum, plan, design, scale, shift))
     if plan.request.inference:
-        values["information"] = _information(ask, detail, design, working, values["theta"])
-    return Release(values, plan.guarantee, design, detail=(scale, shift))
+        working = detail.working(scale, shift)
+        values["information"] = yield from _information(detail, design, working, values["theta"])
+    return core.End(values, detail=(scale, shift))
 
 
 def _information(
-    ask: Ask, detail: GlmDetail, design: Design, working: WorkingRows, theta: Array
-) -> Array:
+    detail: GlmDetail, design: Design, working: WorkingRows, theta: Array
+) -> Program:
     """Release H at the *released* theta; (H, J) where the model may be over-dispersed.
 
-    Each is divided by what one row can add (a positive semidefinite matrix of norm at most 1);
-    replacing a row moves it by sqrt(2) at most, in integers exactly; 2^-20 allows for the grid.
+    Each is over what one row can add: ``H = sum w l'' x x'``, ``J = sum (w l')^2 x x'``.
     """
     p, loss = len(theta), detail.loss
-    # bounds of the Frobenius norms that a row adds to H = sum w l'' x x' and to
-    # J = sum (w l')^2 x x'
     h, j = loss.curvature * detail.radius * detail.reach, (loss.score * detail.radius) ** 2
-    two = not loss.one_sided
-    job = functools.partial(
-        information_sums, working=working, loss=loss, theta=theta, scales=(h, j)[: 1 + two]
-    )
-    lemma = Of("unit matrices", (1 + two,), (1 + two) * p * (p + 1) // 2)
-    noisy = ask(INFO_STEP, Query(lemma, Counts(design, job), _as_svec)).values
-    parts = noisy.reshape(1 + two, -1)
-    return np.array([unsvec(v, p) * s for v, s in zip(parts, (h, j), strict=False)])
+    scales = (h, j)[: 2 - loss.one_sided]
+    row = partial(information_row, working=working, loss=loss, theta=theta, scales=scales)
+    noisy = yield core.Release(INFO_STEP, UnitMatrices(p, len(scales)), row, design)
+    parts = zip(noisy.values.reshape(len(scales), -1), scales, strict=True)
+    return np.array([unsvec(v, p) * s for v, s in parts])
 
 
-def _as_svec(sums: tuple[npt.NDArray[np.object_], ...]) -> Added:
-    """Return the matrices over the bound of a row's contribution, as svec."""
-    return Added(np.concatenate([svec(np.asarray(M / 2**40, dtype=float)) for M in sums]))
+def information_row(
+    z: Rows, working: WorkingRows, loss: Loss, theta: Array, scales: tuple[float, ...]
+) -> tuple[Rows, ...]:
+    """Return ``sqrt(w l'') x`` of H and, with two scales, ``w l' x`` of J: over the scales' roots.
 
-
-def information_sums(
-    blocks: Iterable[Array], working: WorkingRows, loss: Loss, theta: Array,
-    scales: tuple[float, ...],
-) -> tuple[npt.NDArray[np.object_], ...]:  # fmt: skip
-    """Return H / h and, with two scales, J / j in steps of 2^-40. Confidential.
-
-    Sums of ``z z'`` over integer rows z, ``|z| <= 2^20``: ``z = 2^20 sqrt(w l'' / h) x`` of H,
-    ``2^20 (w l') x / sqrt(j)`` of J, cut towards zero. Blocks of at most 2^13 rows: exact in any
-    order (``proof/theory.md``, 1.5).
+    No vector is longer than 1. A linear predictor beyond floats adds nothing.
     """
-    totals = [ExactSum(len(theta), len(theta)) for _ in scales]
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            X, y, w = working.apply(block)
-            # each row separately: its integers do not depend on its position
-            _, first, second = loss.terms(mapped(theta[None], X)[0], y, w)
-            weights = (np.sqrt(second), first)
-            for total, weight, scale in zip(totals, weights, scales, strict=False):
-                weight[~np.isfinite(weight)] = 0.0  # a linear predictor beyond floats
-                total.add(cross_product(towards_zero(X * (weight * (TOP / math.sqrt(scale))))))
-    return tuple(total.integers() for total in totals)
+    x, y, w = working.of(z)
+    _, first, second = loss.terms(linear(theta[None], x), y, w)
+    sizes = zip((np.sqrt(second), first), scales, strict=False)
+    return tuple(x * (only_where(t, complete(t)) * (SHRINK / math.sqrt(s))) for t, s in sizes)
 
 
 # -- Coefficients and standard errors of a private GLM, from released numbers alone.

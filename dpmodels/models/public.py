@@ -77,8 +77,9 @@ class PublicStart(Opening):
         """Return no step."""
         return ()
 
-    def begin(self, *_: Any) -> tuple[Any, dict[str, Any]]:
+    def begin(self, *_: Any) -> Program:
         """Return this start."""
+        yield from ()
         return self, {}
 
     def planned(self, plan: Any, usual: tuple[float, ...]) -> Any:
@@ -114,9 +115,7 @@ def before_passes(fit: Fitting, constant: Array | None, m: int) -> Fitting:
     theta = level + np.linalg.solve(safe, G @ (state.theta - level))
     of_scores = state.W if turn is None else np.linalg.inv(turn) @ state.W  # units have two
     W = roots(with_prior(of_scores, m)[1])[1]
-    state = replace(
-        state, theta=theta, W=W, passed=False, slope=None, seen=0.0, constant=a
-    )  # fmt: skip
+    state = replace(state, theta=theta, W=W, passed=False, slope=None, seen=0.0, constant=a)
     return replace(fit, state=state, look=None if turn is None else roots(safe)[1])
 
 

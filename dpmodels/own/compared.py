@@ -5,13 +5,12 @@ Proofs: ``proof/theory.md`` 1.4, ``models/linear/theory.md`` 5.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
@@ -20,7 +19,8 @@ from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import Of
 from dpmodels.proof.sets import STEPS, Ball, float_allowance
 from dpmodels.proof.statistics import Gram, Objective, Sum
-from dpmodels.sums.ask import Added, Ask, Counts, Moments, Query
+from dpmodels.sources.summed import Integers
+from dpmodels.sums.ask import Added, Ask, Moments, Query, Sums
 from dpmodels.sums.products import ball_integers, integers_of, mapped
 from dpmodels.sums.rowmap import RowMap, unit_rows
 
@@ -55,10 +55,8 @@ class UnitRows:
 
     def gradient(self, b: Array) -> Query:
         """Return the query of the gradient of squared errors at released coefficients."""
-        job = functools.partial(_gradient_sum, rowmap=self.rowmap, b=b, G=self.rx)
-        return Query(
-            Sum(Ball(self.p)), Counts(self.design, job), lambda sums: Added(sums[0]), self.rx
-        )
+        over = Sums(self.design, Gradient(self.rowmap, b, self.rx))
+        return Query(Sum(Ball(self.p)), over, lambda sums: Added(sums.arrays[0]), self.rx)
 
     def least_eigenvalue(self, ask: Ask) -> float:
         """Release lambda_min(X'X)."""
@@ -73,21 +71,27 @@ class UnitRows:
         return float(ask(EIGENVALUE, self._query(bound, least)).values[0])
 
 
-def _gradient_sum(
-    blocks: Iterable[Array], rowmap: RowMap, b: Array, G: float
-) -> tuple[npt.NDArray[np.int64]]:
-    """Return the sum of ``x_i (x_i'b - y_i)`` in the ball of radius G, (p,), in steps of G / 2^20.
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """The sum of ``x_i (x_i'b - y_i)`` in the ball of radius G, (p,), in steps of G / 2^20.
 
-    Below 2^63 up to 2^43 rows. Confidential.
+    Below 2^63 up to 2^43 rows.
     """
-    p = len(b)
-    total = np.zeros(p, dtype=np.int64)
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            z = rowmap.normalised(block)
-            gradients = z[:p] * (mapped(b[None], z[:p])[0] - z[p])
-            total += integers_of(ball_integers(gradients, G).sum(axis=1))
-    return (total,)
+
+    rowmap: RowMap
+    b: Array
+    G: float
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
+        """Return the sum over blocks. Confidential."""
+        p = len(self.b)
+        total = np.zeros(p, dtype=np.int64)
+        with np.errstate(all="ignore"):
+            for block in blocks:
+                z = self.rowmap.normalised(block)
+                gradients = z[:p] * (mapped(self.b[None], z[:p])[0] - z[p])
+                total += integers_of(ball_integers(gradients, self.G).sum(axis=1))
+        return Integers((total,))
 
 
 # -- A Gaussian sketch ``Y = G [A; w I]`` (Sheffet 2017)
@@ -120,8 +124,7 @@ def sketch(rows: UnitRows, r: int, ratio: float, ask: Ask) -> tuple[Array, float
         for block in raw.rows.blocks(rows.design):
             z = rows.rowmap.normalised(block)
             Y += normals(r * z.shape[1]).reshape(r, -1) @ z.T
-    grid = w * 2.0**-30
-    return np.round(Y / grid) * grid, w
+    return raw.on_grid(Y, w * 2.0**-30), w
 
 
 # -- Ridge regression with noise on its output

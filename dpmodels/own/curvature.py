@@ -138,8 +138,7 @@ def release_tested(plan: Plan[TestedDetail], ask: Ask) -> Release:
         L = np.linalg.cholesky(H + lam * np.eye(design.p))
         normals = raw.inner_normals(COEF_STEP, design.p)
         values = theta + np.linalg.solve(L.T, normals) / math.sqrt(gamma)
-        grid = 2.0**-34 / math.sqrt(gamma * alpha)
-        values = np.round(values / grid) * grid
+        values = raw.on_grid(values, 2.0**-34 / math.sqrt(gamma * alpha))
     else:
         D = (displacement(alpha, B) + 2.0 * tol / lam) * (1.0 + 1e-6)
         values = raw.gaussian_real(COEF_STEP, theta, D * factor)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 EIGEN_STEP, RESIDUAL_STEP = "smallest eigenvalue", "residual bound"
 #: Float allowance of sensitivities of eigenvalues and norms of exactly accumulated moments.
 _ALLOW = 1.0 + 2.0**-20
+#: Public grid of draws over the largest noise sd.
+LAST = 2.0**-34
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def release(plan: Plan[Any], ask: Ask, design: Design) -> Release:
     else:
         done = _tested(ask, raw, over, (S, b), detail, plan.n)
     draws = np.array([sample(S, b, done, raw.inner_normals(name, p)) for name in names])
-    values = {"draws": _on_grid(draws, done)}
+    values = {"draws": raw.on_grid(draws, noise_bound(done) * LAST)}
     if done.rbar == done.rbar:
         values |= {"lam_min": np.array(done.lam_min), "rbar": np.array(done.rbar)}
     return Release(values, plan.guarantee, design, detail=done)
@@ -146,7 +148,7 @@ def begin_draw(
     done = _tested(ask, raw, over, (S, b), detail, ask.n, read)
 
     def draw_of(normals: Array) -> Array:
-        return _on_grid(sample(S, b, done, normals), done)
+        return raw.on_grid(sample(S, b, done, normals), noise_bound(done) * LAST)
 
     return raw.inner_draw(draw_name(0, 1), len(b), draw_of), done
 
@@ -229,9 +231,3 @@ def noise_bound(released: LinearReleased) -> float:
     if released.sigma == released.sigma:
         return released.sigma / released.lam_star
     return 1.0 / math.sqrt(released.gamma * released.lam_star)
-
-
-def _on_grid(draws: Array, released: LinearReleased) -> Array:
-    """Round to a public grid of 2^-34 of the largest noise sd."""
-    grid = noise_bound(released) * 2.0**-34
-    return np.asarray(np.round(draws / grid) * grid)

@@ -23,14 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.sources.summed import idle_pass, integer_sums
+from dpmodels.core.rows import Rows, clip, complete, length, only_where, where
+from dpmodels.sources.summed import Integers, idle_pass, summed
 from dpmodels.sums.products import (
     SHRINK,
     TOP,
     ExactSum,
     cross_product,
     mapped,
-    squares,
     towards_zero,
 )
 
@@ -55,13 +55,13 @@ class LogisticLoss:
     #: Rounding of a row's score, in units of 2^-53 of its bound (``glm.md``, 4.4).
     rounding: float = 9.0
 
-    def terms(self, eta: Array, y: Array, w: Array) -> tuple[float, Array, Array]:
-        """Return (sum of w l, w l' (m,), w l'' (m,)) at linear predictors ``eta``, weights w."""
+    def terms(self, eta: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
+        """Return (l, w l', w l'') of rows at linear predictors ``eta``, weights w."""
         s = 2.0 * y - 1.0
         t = s * eta
         e = np.exp(-np.abs(t))
         # log(1 + e^-t) = max(-t, 0) + log(1 + e^-|t|); a = expit(-t)
-        loss = float(w @ (np.maximum(-t, 0.0) + np.log1p(e)))
+        loss = np.maximum(-t, 0.0) + np.log1p(e)
         curve = w * e / (1.0 + e) ** 2
         a = np.where(t >= 0, e, 1.0) / (1.0 + e)
         return loss, -s * a * w, curve
@@ -94,12 +94,12 @@ class PoissonLoss:
         """Rounding of a row's score, in units of 2^-53 of its bound (``glm.md``, 4.4)."""
         return 9.0 + math.log(max(self.cap, 1.0))
 
-    def terms(self, eta: Array, y: Array, w: Array) -> tuple[float, Array, Array]:
-        """Return (sum of w l, w l' (m,), w l'' (m,))."""
+    def terms(self, eta: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
+        """Return (l, w l', w l'') of rows."""
         top = float(np.log(self.cap))
         rate = np.exp(np.minimum(eta, top))
         mean = rate + self.cap * np.maximum(eta - top, 0.0)
-        return float(w @ (mean - y * eta)), w * (rate - y), w * np.where(eta < top, rate, 0.0)
+        return mean - y * eta, w * (rate - y), w * np.where(eta < top, rate, 0.0)
 
 
 Loss = LogisticLoss | PoissonLoss
@@ -115,12 +115,21 @@ _LOW = 26
 _TOP = 2.0**62
 
 
-def lattice_sums(
-    blocks: Iterable[Array], rows: WorkingRows, loss: Loss, theta: Array, curved: bool,
-    base: Array | None = None,
-) -> tuple[npt.NDArray[Any], ...]:  # fmt: skip
-    """Return :func:`mapped_sums` of the blocks of a source."""
-    return mapped_sums((rows.apply(block) for block in blocks), rows, loss, theta, curved, base)
+@dataclass(frozen=True, eq=False)
+class LatticeSums:
+    """Pass of :func:`mapped_sums` over the blocks of a source."""
+
+    rows: WorkingRows
+    loss: Loss
+    theta: Array
+    curved: bool
+    base: Array | None = None
+
+    def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
+        """Return the sums over blocks. Confidential."""
+        mapped = (self.rows.apply(block) for block in blocks)
+        of = self.rows, self.loss, self.theta, self.curved, self.base
+        return Integers(mapped_sums(mapped, *of))
 
 
 def mapped_sums(
@@ -145,7 +154,8 @@ def mapped_sums(
             eta = mapped(theta[None], X)[0]
             if base is not None:
                 eta = _predictor(base, X, eta)
-            part, first, second = loss.terms(eta, y, w)
+            each, first, second = loss.terms(eta, y, w)
+            part = in_floats(w, each)
             # where F cannot be computed it is large: the step is not taken
             steps = int(np.clip(np.nan_to_num(part / _VALUE_STEP, nan=_TOP), -_TOP, _TOP))
             value += (steps >> 31, steps & (1 << 31) - 1)
@@ -187,10 +197,8 @@ def passes_over(
     """Return the reader of :func:`minimise`: blocks to be kept by the caller, or tasks."""
 
     def sums(theta: Array, curved: bool, base: Array | None = None) -> Sums:
-        job = functools.partial(
-            lattice_sums, rows=working, loss=loss, theta=theta, curved=curved, base=base
-        )
-        return real_sums(integer_sums(rows, design, job), working, loss)
+        job = LatticeSums(working, loss, theta, curved, base)
+        return real_sums(summed(rows, design, job).arrays, working, loss)
 
     return {
         "blocks": lambda: rows.blocks(design),
@@ -209,7 +217,7 @@ def grain(rows: WorkingRows, loss: Loss) -> float:
 
 
 def real_sums(sums: tuple[npt.NDArray[Any], ...], rows: WorkingRows, loss: Loss) -> Sums:
-    """Return value, gradient and Hessian of :func:`lattice_sums`. Confidential."""
+    """Return value, gradient and Hessian of :func:`mapped_sums`. Confidential."""
     over, under, high, low, curvature = sums
     value = float((int(over[0]) * 2**31 + int(under[0])) / 2**30)
     gradient = high.astype(object) * 2**_LOW + low.astype(object)
@@ -255,35 +263,30 @@ class WorkingRows:
     # no more than that and for |w x| <= B may do so (``glm.md``, 4.1 and 4.2).
     thins: bool = False
 
-    def apply(self, block: Array) -> tuple[Array, Array, Array]:
-        """Return (X (p, m), y (m,), w (m,)) of a block (q, m); overwrites it.
+    def of(self, z: Rows) -> tuple[Rows, Rows, Rows]:
+        """Return predictors x, responses y and weights w of rows.
 
-        Missing rows have X = 0: the zero row, of constant loss.
+        Missing rows have x = 0: the zero row, of constant loss.
         """
-        X, y = block[:-1], block[-1]
-        X *= self.scale[:, None]
+        x, y = z[:-1] * self.scale, z[-1]
         if self.shift.any():
-            X += self.shift[:, None]
-        norm = np.sqrt(squares(X))
+            x = x + self.shift
+        norm = length(x)
         w = np.minimum(1.0, self.radius / np.maximum(norm, 1e-300)) * SHRINK
-        far = ~(norm <= self.reach * SHRINK)  # NaN, a missing row, counts as far
-        if far.any():
-            if self.thins:
-                w[far] *= self.reach / norm[far]
-                w[~np.isfinite(norm)] = np.nan
-            else:
-                w[far] = np.nan
+        beyond = where(np.isfinite(norm), w * (self.reach / norm), np.nan) if self.thins else np.nan
+        w = where(norm <= self.reach * SHRINK, w, beyond)  # NaN, a missing row, is beyond
         if self.y_max is None:
-            y[(y != 0.0) & (y != 1.0)] = np.nan
+            y = where((y == 0.0) | (y == 1.0), y, np.nan)
         else:
-            np.clip(y, 0.0, self.y_max, out=y)
+            y = clip(y, 0.0, self.y_max)
         # a NaN anywhere in a row reaches its weight or its response, and so does an infinite cell
-        if not math.isfinite(float(w.sum() + y.sum())):
-            missing = ~(np.isfinite(w) & np.isfinite(y))
-            X[:, missing] = 0.0
-            y[missing] = 0.0
-            w[missing] = 1.0
-        return X, y, w
+        present = complete(w) & complete(y)
+        return only_where(x, present), only_where(y, present), only_where(w, present, 1.0)
+
+    def apply(self, block: Array) -> Mapped:
+        """Return the numbers of :meth:`of` for a block (q, m): (p, m), (m,) and (m,)."""
+        x, y, w = (part.numbers for part in self.of(Rows(block)))
+        return x, y[0], w[0]
 
 
 @dataclass(frozen=True)
@@ -311,12 +314,17 @@ def _sums(mapped: Iterable[Mapped], loss: Loss, theta: Array, curved: bool) -> S
     p = len(theta)
     value, gradient, hessian = 0.0, np.zeros(p), np.zeros((p, p))
     for X, y, w in mapped:
-        part, first, second = loss.terms(theta @ X, y, w)
-        value += part
-        gradient += X @ first
+        each, first, second = loss.terms(in_floats(theta, X), y, w)
+        value += float(in_floats(w, each))
+        gradient += in_floats(X, first)
         if curved:
-            hessian += (X * second) @ X.T
+            hessian += in_floats(X * second, X.T)
     return value, gradient, hessian
+
+
+def in_floats(a: Any, b: Any) -> Any:
+    """Return ``a @ b``, which floats round in any order: the certificate pays (``glm.md``, 4.4)."""
+    return a @ b
 
 
 def rounding_error(n: int | None, radius: float, loss: Loss) -> float:
@@ -359,7 +367,7 @@ def minimise(
     """
     if passes == 1:
         mapped = (rows.apply(block) for block in blocks())
-        copies = [(X.copy(), y.copy(), w.copy()) for X, y, w in mapped]
+        copies = list(mapped)
         coarse: At = functools.partial(_sums, copies, loss)
 
         def fine(theta: Array, curved: bool, base: Array | None = None) -> Sums:
@@ -389,21 +397,21 @@ def _newton(
 
     def at(t: Array, curved: bool) -> Sums:
         value, gradient, hessian = sums(t, curved)
-        value += 0.5 * lam * float(t @ t) + float(tilt @ t)
+        value += 0.5 * lam * float(in_floats(t, t)) + float(in_floats(tilt, t))
         return value, gradient + lam * t + tilt, hessian
 
     fast = hessian is not None
     value, gradient, fresh = at(theta, not fast)
     H = fresh if hessian is None else hessian
     used, length = 1, 1.0
-    size = least = float(np.linalg.norm(gradient))
+    size = least = math.sqrt(in_floats(gradient, gradient))
     while size > 0.5 * tol and length >= _SHORTEST:
         step = np.linalg.solve(H + ridge, -gradient)
         new_value, new_gradient, fresh = at(theta + length * step, not fast)
         used += 1
-        new_size = float(np.linalg.norm(new_gradient))
+        new_size = math.sqrt(in_floats(new_gradient, new_gradient))
         allowed = _MIN_RISE * (abs(value) + n * loss.score) + 2.0 * _VALUE_STEP
-        armijo = value + 1e-4 * length * float(gradient @ step)
+        armijo = value + 1e-4 * length * float(in_floats(gradient, step))
         falls = new_value < value and new_value <= armijo
         if not falls and not (new_size <= _CALMER * least and new_value <= value + allowed):
             if fast:

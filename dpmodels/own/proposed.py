@@ -134,10 +134,9 @@ def _release_bound(plan: Plan[Any], value: Array, lam: float, raw: Raw) -> Relea
 # -- ``dp_gptr``: a user's mechanism whose privacy loss depends on the data.
 
 
-def _rounded(out: Array) -> Array:
-    """Round to 32 significant bits: a public set of numbers, whatever noise the user drew."""
-    mantissa, exponent = np.frexp(np.where(np.isfinite(out), out, 0.0))
-    return np.asarray(np.ldexp(np.round(mantissa * 2.0**32) * 2.0**-32, exponent))
+def last_bits(out: Array) -> Array:
+    """Return grids of 32 significant bits: public numbers, whatever noise the user drew."""
+    return np.asarray(np.ldexp(1.0, np.maximum(np.frexp(out)[1] - 32, -1074)))
 
 
 def release_gptr(plan: Plan[None], ask: Ask) -> Release:
@@ -170,7 +169,8 @@ def release_gptr(plan: Plan[None], ask: Ask) -> Release:
     else:
         arguments.append(request["choose"](bound, pair.eps, pair.delta))
     out = _vector(request["mechanism"], request["size"], *arguments, raw.inner_source(OUTPUT_STEP))
-    values["output"] = _rounded(out)
+    out = np.where(np.isfinite(out), out, 0.0)
+    values["output"] = raw.on_grid(out, last_bits(out))
     return Release(values, plan.guarantee, design)
 
 

@@ -1,16 +1,33 @@
-"""Privacy curves of objective perturbation, by bounds of score and curvature (``glm.md``, 4)."""
+"""Objective perturbation: its privacy curves, and the release of the minimum (``glm.md``, 4)."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.errors import PrivacyBugError
+from dpmodels.own.minimum import (
+    PRIVATE_ROWS,
+    Loss,
+    WorkingRows,
+    minimise,
+    passes_over,
+    rounding_error,
+)
 from dpmodels.privacy.composition import deltas_gdp, gdp_bounds, interval_mass
-from dpmodels.privacy.mechanisms import delta_gdp
+from dpmodels.privacy.mechanisms import Profile, delta_gdp
+from dpmodels.privacy.run import own_proof
+
+if TYPE_CHECKING:
+    from dpmodels.formula.design import Design
+    from dpmodels.planning import Plan
+    from dpmodels.sums.ask import Ask
 
 # -- Objective perturbation for logistic regression: the proved privacy profile and its inverse.
 #
@@ -188,3 +205,99 @@ def two_sided_replaces(eps: Array, *, rho: float, shift: float) -> Array:
     """Return :func:`two_sided_replace` at each eps."""
     factor = 1.0 + np.exp(np.minimum(600.0, eps / 2))
     return np.minimum(1.0, factor * two_sided_add_removes(eps / 2, rho=rho, shift=shift))
+
+
+# -- The release: the minimum of the losses and a random linear term.
+
+
+COEF_STEP, INEXACT_STEP = "coefficients", "inexactness of the optimum"
+#: Longest coefficients at which the minimum of a loss of counts is certain to be found, and normal
+#: sds that the length of the tilt exceeds sqrt(p) by at most.
+FARTHEST, TILTED = 2.0**20, 8.0
+
+
+def tilt_profile(loss: Loss, rho: float, kappa: float, relation: str) -> Profile:
+    """Return the mechanism of a minimum: ``rho = B score / sigma``, ``kappa = B R / lam``."""
+    if loss.one_sided:
+        return Profile(f"objective perturbation, {relation}", (("rho", rho), ("kappa", kappa)))
+    shift = math.log1p(loss.curvature * kappa)
+    name = f"objective perturbation, two-sided, {relation}"
+    return Profile(name, (("rho", rho), ("shift", shift)))
+
+
+@dataclass(frozen=True)
+class Tilted:
+    """Public numbers of an objective with a random linear term."""
+
+    loss: Loss  # In working units: the score of a row is at most ``radius * loss.score``
+    # radius, reach: B, the largest weighted norm of a working row; R, its largest norm (labels), or
+    # B R the largest weighted square of it (counts).
+    radius: float
+    reach: float
+    kappa: float  # B R over the ridge
+    rho: float  # Strength: B score over the sd of the linear term
+    n: int | None  # Number of rows, or None if it is private
+    passes: int  # Passes of the minimisation
+
+    @property
+    def lam(self) -> float:
+        """Ridge of every coordinate."""
+        return self.radius * self.reach / self.kappa
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the linear term."""
+        return self.radius * self.loss.score / self.rho
+
+    @property
+    def tol(self) -> float:
+        """Certified bound on the gradient norm."""
+        return max(1e-8 * self.sigma, 2.0 * rounding_error(self.n, self.radius, self.loss))
+
+    def least_ridge(self, p: int) -> float:
+        """Return the ridge of counts below which the search for the minimum could end early.
+
+        The largest gradient of a row is ``B score``. Coefficients are at most ``(n B score +
+        |tilt|) / lam`` long at the minimum: beyond ``FARTHEST`` floats do not resolve the loss
+        (``glm.md``, 4.4.5).
+        """
+        rows = PRIVATE_ROWS if self.n is None else self.n
+        most = rows * (self.radius * self.loss.score) + self.sigma * (math.sqrt(p) + TILTED)
+        return most / FARTHEST
+
+    def working(self, scale: Array, shift: Array) -> WorkingRows:
+        """Return the rows of the losses, from released scales."""
+        counts = not self.loss.one_sided
+        top = self.loss.score if counts else None
+        return WorkingRows(scale, shift, self.radius, self.reach, y_max=top, thins=counts)
+
+
+def tilted_minimum(
+    plan: Plan[Any], design: Design, scale: Array, shift: Array, ask: Ask
+) -> Array:
+    """Release the coefficients.
+
+    **Privacy.** Unit: one row. Charged: the minimum and its inexactness. The random linear term is
+    drawn before the rows are read; the optimum is certified, never assumed (``glm.md``, 4.4).
+
+    Where the mapped rows fit in memory (a function of n and p) they are read once by the caller,
+    and kept until the minimum is found. Other passes are sums of integers, by tasks where there are
+    any.
+    """
+    raw, detail = ask.raw(own_proof("objective perturbation")), plan.detail
+    assert isinstance(detail, Tilted)
+    relation = ask.charged(COEF_STEP)[2]
+    if raw.mechanism(COEF_STEP) != tilt_profile(detail.loss, detail.rho, detail.kappa, relation):
+        raise PrivacyBugError("an objective that costs more than was charged")
+    if relation == "replace" and detail.n not in (None, ask.n):
+        raise PrivacyBugError("a certificate for another number of rows")
+    of_user = plan.request["lam"] is not None and not detail.loss.one_sided
+    if of_user and detail.lam < detail.least_ridge(design.p):
+        raise PrivacyBugError("a ridge at which the search for the minimum could end early")
+    working = detail.working(scale, shift)
+    tilt = detail.sigma * raw.inner_normals(COEF_STEP, design.p)
+    solution = minimise(
+        rows=working, loss=detail.loss, lam=detail.lam, tilt=tilt, tol=detail.tol, n=raw.rows.n,
+        passes=detail.passes, **passes_over(raw.rows, design, working, detail.loss),
+    )  # fmt: skip
+    return raw.gaussian_real(INEXACT_STEP, solution.theta, 2.0 * detail.tol / detail.lam)

@@ -472,6 +472,11 @@ class Run:
         sd = sensitivity / mu * ROUND_UP
         grid = sd * 2.0**-30
         noisy = array + sd * self.noise.normals(array.size).reshape(array.shape)
+        return self.on_grid(noisy, grid)
+
+    @staticmethod
+    def on_grid(noisy: Any, grid: Any) -> npt.NDArray[np.float64]:
+        """Return an output that has its noise, rounded to a public grid."""
         return np.asarray(np.round(noisy / grid) * grid)
 
     def coins(self, size: int) -> npt.NDArray[np.uint8]:
@@ -627,7 +632,7 @@ OWN_PROOFS: dict[str, OwnProof] = {
         OwnProof("output perturbation", (_HERE + ".compared:noisy_ridge",), ("gaussian_real",)),
         OwnProof("gaussian sketch", (_HERE + ".compared:sketch",), ("sketch_normals",)),
         OwnProof("objective perturbation",
-                 ("models.objpert:release",), ("inner_normals", "gaussian_real")),
+                 (_HERE + ".tilted:tilted_minimum",), ("inner_normals", "gaussian_real")),
         OwnProof("logistic posterior",
                  (_HERE + ".curvature:release_tested",), ("gaussian_real", "inner_normals")),
         OwnProof("ePTR, class means", (_HERE + ".class_means:tested_means",), ("coin_gaussian",)),

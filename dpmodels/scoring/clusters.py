@@ -7,7 +7,7 @@ rules (:mod:`dpmodels.scoring.cluster_plan`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,11 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.core.clusters import ClusterPasses, PeopleByCluster, Radii, Scorer, statistic
+from dpmodels.core.release import Queried
 from dpmodels.scoring import rules
 from dpmodels.scoring.cluster_plan import ClusterPlan, clip_of
 from dpmodels.scoring.models import floored, roots, shrunk
-from dpmodels.sums.ask import Ask
+from dpmodels.sums.ask import Noisy
 from dpmodels.survey import LEAST
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ class ClusterRelease:
 
 
 def release_clusters(
-    plan: ClusterPlan, passes: tuple[Scorer, ...], design: Design, ask: Ask
-) -> ClusterRelease:
+    plan: ClusterPlan, passes: tuple[Scorer, ...], design: Design
+) -> Generator[Queried, Noisy, ClusterRelease]:
     """Release the number of clusters, where it is not declared, and J of every chain.
 
     ``passes`` score rows at the final fit of each; the design has its ranges put in.
@@ -87,7 +88,7 @@ def release_clusters(
     over = kind(passes, plan.sample.read(design), frame, clip, slack)
     total, few = frame.survey.total, False
     if plan.count:
-        count = ask("clusters", over.count())
+        count = yield Queried("clusters", over.count())
         few = float(count.values[0]) < rules.MIN_RELEASED_CLUSTERS + rules.VISIBLE_SDS * float(
             count.sd[0]
         )
@@ -95,9 +96,9 @@ def release_clusters(
     radii = plan.radii(r, total)
     out = []
     for i, (label, scorer) in enumerate(zip(plan.chains, passes, strict=True)):
-        J = ask(f"cluster scores{label}", over.products(i, radii)).values
+        J = (yield Queried(f"cluster scores{label}", over.products(i, radii))).values
         if plan.totals:
-            by_stratum = ask(f"stratum totals{label}", over.totals(i, radii))
+            by_stratum = yield Queried(f"stratum totals{label}", over.totals(i, radii))
             T, sd = by_stratum.values.reshape(frame.strata, r), float(by_stratum.sd[0])
             J = J - of_means(T, sd, frame.units)
         J = J / plan.n

@@ -154,11 +154,7 @@ def fit_program(plan: Plan[ScoredDetail], ranged: Design | None = None) -> Progr
         usable = part
     design = plan.design if ranged is None else ranged
     if ranged is None and plan.purchase is not None:
-
-        def with_ranges(ask: Ask) -> Design | None:
-            return ranged_design(plan, ask, wide=True)
-
-        design = yield Own(with_ranges)
+        design = yield Own(functools.partial(ranged_design, plan, wide=True))
         if design is None:
             return End(why="ranges")
     rows = widen_ranges(design, plan.design)
@@ -170,14 +166,11 @@ def fit_program(plan: Plan[ScoredDetail], ranged: Design | None = None) -> Progr
         statistics = yield from detail.model.closing.conclude(released, rows)
         released = replace(released, statistics=statistics)
     if detail.clusters is not None:
-        from dpmodels.scoring.clusters import ClusterRelease, release_clusters
+        from dpmodels.scoring.clusters import release_clusters
 
         of, (passes, turns) = detail.clusters, detail.engine.scorers(detail, released, rows)
-
-        def by_cluster(ask: Ask) -> ClusterRelease:
-            return release_clusters(of, passes, rows, ask)
-
-        released = replace(released, clusters=(yield Own(by_cluster)), turns=turns)
+        by_cluster = yield from release_clusters(of, passes, rows)
+        released = replace(released, clusters=by_cluster, turns=turns)
     return End(released.values, design, detail=released, remarks=remarks)
 
 

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dpmodels.places import ALL_ROWS, WINDOW, Windows
 from dpmodels.proof.prove import joint_sensitivity, sensitivity
 from dpmodels.proof.sets import Ball, OneHot
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.scoring import rules
 from dpmodels.scoring.rules import ClipPolicy, PassShares, UnitShares
-from dpmodels.sources.rows import ALL_ROWS, Windows
-from dpmodels.sources.tables import WINDOW
 from dpmodels.sums.ask import Read
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpmodels.after.moments import counted_rows
 from dpmodels.core.parallel import MATRICES, Parallel, Released, costs_of_pass
-from dpmodels.core.release import Own, Release
+from dpmodels.core.release import Release
 from dpmodels.core.rows import Rows, linear
 from dpmodels.core.sets import Moments
 from dpmodels.privacy.mechanisms import Gaussian
@@ -30,7 +30,7 @@ from dpmodels.scoring.rows import ROWS, RowsPlan
 from dpmodels.scoring.run import Fitting, ScoredDetail, ScoringRelease, centre_of
 from dpmodels.scoring.scales import WeightPlan, located, weighed
 from dpmodels.scoring.step import newton_step
-from dpmodels.sums.ask import Ask, Read
+from dpmodels.sums.ask import Read
 from dpmodels.sums.rowmap import RowMap
 
 if TYPE_CHECKING:
@@ -121,12 +121,8 @@ def start_of(to: RowsPlan, coordinates: Coordinates, rows: Design) -> Asking:
     scores = [chain.score.bound(rows, coordinates.unit) for chain in to.chains]
     r, guess, read = coordinates.rank, to.pilot.start(to.n), to.pilot.read_start(len(to.passes) - 1)
     if to.opening is not None:
-        opening = to.opening
-
-        def begin(ask: Ask) -> tuple[Start, dict[str, Any]]:
-            return opening.begin(to.start, coordinates, rows, ask, replace(read, then=()), guess)
-
-        start, values = yield Own(begin)
+        alone = replace(read, then=())
+        start, values = yield from to.opening.begin(to.start, coordinates, rows, alone, guess)
         many = float(guess)
     else:
         rowmap = RowMap(coordinates.unit, np.full(r + 1, to.radius), matrix=coordinates.start)

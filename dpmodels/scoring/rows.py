@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpmodels.core.parallel import Parallel, costs_of_pass
+from dpmodels.places import ALL_ROWS
 from dpmodels.planning import Later
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
@@ -51,7 +52,6 @@ from dpmodels.scoring.run import (
 )
 from dpmodels.scoring.scales import ScalePlan, WeightPlan, numbers_of
 from dpmodels.scoring.taken import noise_if_nothing_is_cut
-from dpmodels.sources.rows import ALL_ROWS
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design

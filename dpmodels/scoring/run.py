@@ -19,13 +19,14 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.core.parallel import Released
+from dpmodels.core.release import Program
 from dpmodels.planning import expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import Coordinates, of_short_rows, public_coordinates
 from dpmodels.scoring.deviance import Deviance
-from dpmodels.scoring.models import Model, Start, State, floored, roots
+from dpmodels.scoring.models import Model, State, floored, roots
 from dpmodels.scoring.pass_plan import PassPlan, Pilot, count_of
 from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.step import Step
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from dpmodels.scoring.expected import Expectation, ScoreLengths
     from dpmodels.scoring.scales import ScalePlan, WeightPlan
     from dpmodels.scoring.usable import Look
-    from dpmodels.sums.ask import Ask, Read
+    from dpmodels.sums.ask import Read
 
 
 @dataclass(frozen=True)
@@ -269,8 +270,8 @@ class Opening(ABC):
 
     @abstractmethod
     def begin(
-        self, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read, n: int
-    ) -> tuple[Start, dict[str, Any]]:
+        self, mu: float, coordinates: Coordinates, design: Design, read: Read, n: int
+    ) -> Program:
         """Release the start from n rows (expected, under coins); return it with its values."""
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from dpmodels.cells import read_each
 from dpmodels.errors import SourceError, path_of, shown
 from dpmodels.formula.types import ColumnKind
+from dpmodels.places import WINDOW, Windows
 from dpmodels.sources.ahead import read_ahead
 from dpmodels.sources.lines import (
     PLAIN,
@@ -28,10 +29,8 @@ from dpmodels.sources.lines import (
     parts_of_file,
 )
 from dpmodels.sources.parts import Chunk, Partition, Signs, Source, Untyped
-from dpmodels.sources.rows import Windows
 from dpmodels.sources.tables import (
     READ_ROWS,
-    WINDOW,
     arrow_kind,
     batch_chunks,
     check_names,

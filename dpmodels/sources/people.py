@@ -20,11 +20,12 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.reading import coerce_all
+from dpmodels.places import ALL_ROWS, WINDOW, Windows
 from dpmodels.sources.parts import Executor, Partition, Source
-from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Rows, Windows, keyed
 from dpmodels.sources.rows import BlockOfPeople as BlockOfPeople
+from dpmodels.sources.rows import Coins, OfRows, Rows, keyed
 from dpmodels.sources.summed import Partial, Task, added
-from dpmodels.sources.tables import READ_ROWS, WINDOW, FrameSource, TypedPart, one_type, types_of
+from dpmodels.sources.tables import READ_ROWS, FrameSource, TypedPart, one_type, types_of
 from dpmodels.units import Ids, OneType, Person, id_type, sort_keys
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from dpmodels.arrays import ROW_PAD, Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.reading import coerce_all
+from dpmodels.places import ALL_ROWS, WINDOW, Windows
 from dpmodels.quiet import bars_are_secret
 from dpmodels.sources.parts import Executor, Source
-from dpmodels.sources.tables import WINDOW
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -32,38 +32,6 @@ if TYPE_CHECKING:
 
 #: Coins tossed at once.
 _TOSSED = 1 << 16
-
-
-@dataclass(frozen=True)
-class Windows:
-    """Runs of windows, evenly spread from the first row of the table on.
-
-    **Privacy.** Positions only, whatever the chunks, files or row groups: with n public and one
-    row replaced *in its place*, that row is in a chosen window or not, and every other row stays
-    where it was. Nothing of the kind holds where a row is added or removed, or where the order of
-    the rows follows from their cells (a table sorted by one): the caller must know that it does
-    not.
-    """
-
-    every: int = 1  # One run in ``every`` is read: the first of them. 1: every row.
-    run: int = 1  # Windows of 8192 rows in a run
-
-    def spans(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Yield the chosen parts of the rows ``start`` to ``stop`` of the table."""
-        if self.every == 1:
-            if stop > start:
-                yield start, stop
-            return
-        length = self.run * WINDOW
-        period = length * self.every
-        for first in range(start - start % period, stop, period):
-            a, b = max(first, start), min(first + length, stop)
-            if a < b:
-                yield a, b
-
-    def count(self, n: int) -> int:
-        """Return how many of n rows are chosen (a public number)."""
-        return sum(b - a for a, b in self.spans(0, n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +69,6 @@ class Coins:
             return np.ones(self.tossed, dtype=bool)
         planes = self.draw(bits * self.tossed // 8).reshape(bits, -1)
         return np.unpackbits(~np.bitwise_or.reduce(planes, axis=0)).view(bool)
-
-
-ALL_ROWS = Windows()
 
 
 def short(blocks: Iterable[Any]) -> Iterator[Any]:

@@ -18,8 +18,9 @@ import numpy.typing as npt
 from dpmodels._version import __version__
 from dpmodels.arrays import Array
 from dpmodels.errors import SourceError
+from dpmodels.places import ALL_ROWS, Windows
 from dpmodels.sources.parts import Partition, Source, stamp
-from dpmodels.sources.rows import ALL_ROWS, Coins, Key, Rows, Windows, keyed
+from dpmodels.sources.rows import Coins, Key, Rows, keyed
 from dpmodels.sources.tables import WHOLE, TypedPart
 
 if TYPE_CHECKING:
@@ -163,9 +164,6 @@ def alike(first: Any, other: Any) -> bool:
 # -- One pass that is a sum: added up in this thread, or by tasks.
 
 
-Counts = tuple[npt.NDArray[Any], ...]
-
-
 def summed(
     rows: Any, design: Design, job: Job, *, windows: Windows = ALL_ROWS, coins: Coins | None = None,
     inner: Coins | None = None,
@@ -234,33 +232,12 @@ class Integers:
         return "<exact sums of a pass, confidential>"
 
 
-@dataclass(frozen=True, eq=False)
-class _Counting:
-    """Pass of :func:`integer_sums`, for the executor."""
+class _Idle:
+    """Pass that reads the rows and ignores them."""
 
-    count: Callable[[Iterable[Array]], Counts]
-    of_people: bool = False  # Blocks are of whole people where the unit is one
-
-    def over(self, blocks: Iterable[Array], _: Any = None) -> Integers:
-        return Integers(tuple(np.asarray(x) for x in self.count(blocks)))
-
-
-def integer_sums(
-    rows: Any, design: Design, count: Callable[[Iterable[Array]], Counts], *,
-    of_people: bool = False,
-) -> Counts:  # fmt: skip
-    """Return the integer arrays that a function adds up over the blocks (q, m) of one pass.
-
-    Their shapes are public, zeros where there is no block. The function travels to workers: it is
-    one of a module, or a ``functools.partial`` of one. **Confidential**: exact sums.
-    """
-    sums: Integers = summed(rows, design, _Counting(count, of_people))
-    return sums.arrays
-
-
-def _to_the_end(blocks: Iterable[Array]) -> Counts:
-    deque(blocks, maxlen=0)
-    return ()
+    def over(self, blocks: Iterable[Any], _: Any = None) -> Integers:
+        deque(blocks, maxlen=0)
+        return Integers(())
 
 
 def idle_pass(rows: Any, design: Design) -> None:
@@ -268,7 +245,7 @@ def idle_pass(rows: Any, design: Design) -> None:
     if rows.executor is None:
         rows.skim(design)
     else:
-        integer_sums(rows, design, _to_the_end)
+        summed(rows, design, _Idle())
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from dpmodels.errors import DPModelsError, RequestError, SourceError, did_you_me
 from dpmodels.formula.reading import TWO_DIMENSIONS, coerce, coerce_all
 from dpmodels.formula.schema import Schema, as_recorded
 from dpmodels.formula.types import ColumnKind
+from dpmodels.places import WINDOW
 from dpmodels.sources.parts import Chunk, Kinds, Partition, Source
 from dpmodels.units import Ids, OneType
 from dpmodels.variables import Real, Variable
@@ -24,8 +25,6 @@ from dpmodels.variables import Real, Variable
 #: Rows asked from a reader at once; block height is another number (see ``rows.py``).
 READ_ROWS = 65_536
 
-#: Rows of a window: one block, whose products of integers up to 2^20 are exact in float64.
-WINDOW = 8192
 
 def numpy_kind(dtype: Any) -> str:
     """Return the public kind of a pandas or numpy dtype."""

@@ -20,13 +20,14 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
+from dpmodels.places import ALL_ROWS, Windows
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.privacy.run import ROUND_UP, OwnProof, Run, stability_threshold, tail_margin
 from dpmodels.proof.prove import Of, rank_sensitivity, sensitivity
 from dpmodels.proof.sets import Ball, Box, Interval, NuclearBall
 from dpmodels.proof.statistics import Gram, Norm, Ranks, Split, Statistic, Sum
-from dpmodels.sources.rows import ALL_ROWS, Coins, OfRows, Windows
-from dpmodels.sources.summed import integer_sums, summed
+from dpmodels.sources.rows import Coins, OfRows
+from dpmodels.sources.summed import summed
 from dpmodels.sums.cells import gram_over
 from dpmodels.sums.products import end_of_numbers, mapped
 from dpmodels.sums.rowmap import OneFirst, PeopleGramOf, RowMap, WithOne, unit_rows
@@ -144,7 +145,7 @@ class Raw:
         return self._ask._total(over, read)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("mechanism", "failure", *self._proof.draws):
+        if name not in ("mechanism", "failure", "on_grid", *self._proof.draws):
             raise PrivacyBugError(f"the proof {self._proof.name!r} does not list the draw {name!r}")
         return getattr(self._ask._run, name)
 
@@ -412,17 +413,6 @@ class Sums:
         return summed(rows, self.design, self.job, **reading)
 
 
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """Arrays of integers that a function of blocks returns: ``sources.summed.integer_sums``."""
-
-    design: Design
-    count: Callable[[Iterable[Array]], tuple[npt.NDArray[Any], ...]]
-    of_people: bool = False  # The function takes blocks of whole people where the unit is one
-
-    def total(self, rows: Any, reading: dict[str, Any]) -> tuple[npt.NDArray[Any], ...]:
-        """Return them. Confidential."""
-        return integer_sums(rows, self.design, self.count, of_people=self.of_people)
 
 
 def whole_matrix(matrix: Any) -> Added:

@@ -39,6 +39,8 @@ from dpmodels.sums.products import (
     integers_of,
     looked_up,
     squares,
+    towards_zero,
+    weighted,
 )
 from dpmodels.sums.rowmap import OfCells, OneFirst, RowMap, WithOne
 from dpmodels.sums.scaling import UnitScale
@@ -137,7 +139,7 @@ def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
     rows.
     """
     zeta, weights = _occupied(zeta, weights)
-    high = np.floor(zeta * 2.0**-_PART)
+    high = towards_zero(zeta * 2.0**-_PART)
     low, (r, K) = zeta - high * 2.0**_PART, zeta.shape
     upper, terms, present = np.triu_indices(r), [], np.c_[zeta != 0.0, np.ones(r, dtype=bool)]
     places = upper[0] * r + upper[1]
@@ -148,7 +150,7 @@ def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
         for a in range(0, r, _STRIPE):
             cells = slice(first[a], K)
             rows = left[a : a + _STRIPE, cells] * digit[cells]
-            out[a : a + _STRIPE, a:] = rows @ right[a:, cells].T
+            out[a : a + _STRIPE, a:] = weighted(rows, right[a:, cells].T)
         return out.take(places).astype(np.int64)
 
     for digit, at in digits(weights, K, 2 * _PART):
@@ -163,7 +165,7 @@ def sum_of(zeta: Array, weights: Integers) -> Integers:
     """Return ``sum_c weights_c zeta_c``, (r,), exactly. Arguments as for :func:`gram_of`."""
     zeta, weights = _occupied(zeta, weights)
     parts = digits(weights, zeta.shape[1], 2 * _PART)
-    return total([((zeta @ digit).astype(np.int64), at) for digit, at in parts], 0)
+    return total([(weighted(zeta, digit).astype(np.int64), at) for digit, at in parts], 0)
 
 
 def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:

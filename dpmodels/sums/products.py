@@ -149,7 +149,7 @@ def looked_up(images: Array, slopes: Array, numbers: Array, cells: npt.NDArray[n
 
 
 def weighted(z: Array, factors: Array) -> Array:
-    """Return ``z @ factors``, (k,): exact in any order, as :func:`cross_product`."""
+    """Return ``z @ factors``, (k,) or (k, l): exact in any order, as :func:`cross_product`."""
     return np.asarray(z @ factors)
 
 
@@ -381,6 +381,11 @@ def towards_zero(w: Array) -> Array:
     if not math.isfinite(float(w.sum())):
         w[..., ~np.isfinite(w).reshape(-1, w.shape[-1]).all(axis=0)] = 0.0
     return w
+
+
+def nearest(w: Array) -> Array:
+    """Return the nearest integers, of numbers that a unit sums and then brings to their end."""
+    return np.rint(w)
 
 
 def integers_of(sums: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

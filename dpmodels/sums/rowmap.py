@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.places import WINDOW
 from dpmodels.proof.sets import STEPS, Ball
-from dpmodels.sources.tables import WINDOW
 from dpmodels.sums.products import (
     SHRINK,
     TOP,

@@ -154,7 +154,7 @@ ROWS = (
     Mutant("dpmodels/own/kernel_curve.py", "return 2.0 if len(points) == 1 else 2.0 * math.sqrt(2.0) * joint_norm(points, h)", "return 1.0", ("tests/unit/models/kernel/test_npreg.py",)),
     Mutant("dpmodels/proof/prove.py", "return math.sqrt(2.0) * (GRID + 1e5 * n * 2.0**-53) + lattice", "return 1.0 * (GRID + 1e5 * n * 2.0**-53) + lattice", (REPLAY, "-k", "npreg")),
     Mutant("dpmodels/core/kernels.py", "high += total >> WORD_BITS", "pass", LATTICE),
-    Mutant("dpmodels/core/kernels.py", "np.rint((at - cell) * WEIGHT_STEPS)", "np.rint((at - cell) * WEIGHT_STEPS * 1.01)", LATTICE),
+    Mutant("dpmodels/core/kernels.py", "nearest((at - cell) * WEIGHT_STEPS)", "nearest((at - cell) * WEIGHT_STEPS * 1.01)", LATTICE),
     Mutant("dpmodels/own/minimum.py", "rows.radius * loss.score)) - 64)", "rows.radius * loss.score)) - 48)", LATTICE),
     Mutant("dpmodels/own/minimum.py", "g -= upper", "g = g - upper - 1.0", LATTICE),
     Mutant("dpmodels/own/minimum.py", "nan=_TOP", "nan=0.0", LATTICE),
@@ -163,8 +163,8 @@ ROWS = (
     Mutant("dpmodels/core/kernels.py", "np.clip(y.numbers[0], -1.0, 1.0)", "y.numbers[0]", ("tests/unit/core/test_sets.py",)),
     Mutant("dpmodels/sums/ask.py", "if eps > pair.eps * (1.0 + 1e-12) or delta > pair.delta:", "if False:", ("tests/unit/models/kernel/test_npreg.py",)),
     Mutant("dpmodels/core/classes.py", "(at >= 0.0) & (at < K)", "(at >= 0.0)", ("tests/unit/core/test_sets.py",)),
-    Mutant("dpmodels/models/objpert.py", "(weight * (TOP / math.sqrt(scale)))", "(weight * (1.01 * TOP / math.sqrt(scale)))", LATTICE),
-    Mutant("dpmodels/models/objpert.py", "weights = (np.sqrt(second), first)", "weights = (np.sqrt(2.0 * second), first)", LATTICE),
+    Mutant("dpmodels/core/sets.py", "end_of_rows(z.in_steps(STEPS), self.shape[1])", "end_of_rows(z.in_steps(STEPS))", LATTICE),
+    Mutant("dpmodels/models/objpert.py", "zip((np.sqrt(second), first)", "zip((np.sqrt(2.0 * second), first)", LATTICE),
 )
 
 #: Rows by themselves, and maps that are total.
@@ -177,7 +177,7 @@ BY_THEMSELVES = (
     Mutant("dpmodels/sums/products.py", "    low += second\n    low -= second\n", "", ALONE),
     Mutant("dpmodels/sums/products.py", "    high -= first\n    low -= high\n", "    high -= first\n", ALONE),
     Mutant("dpmodels/sums/products.py", "square = squares(part)", 'square = np.einsum("ij,ij->j", part, part)', ALONE),
-    Mutant("dpmodels/own/minimum.py", "norm = np.sqrt(squares(X))", 'norm = np.sqrt(np.einsum("ij,ij->j", X, X))', ALONE),
+    Mutant("dpmodels/own/minimum.py", "norm = length(x)", 'norm = Rows(np.sqrt(np.einsum("ij,ij->j", x.numbers, x.numbers))[None])', ALONE),
     Mutant("dpmodels/sums/products.py", "        w[:, gone] = 0.0\n        length[gone]", "        length[gone]", END),
     Mutant("dpmodels/sums/products.py", "        length[gone] = 0.0\n", "", END),
     Mutant("dpmodels/sums/products.py", "        out[:, gone] = 0.0\n    return", "        pass\n    return", END),
@@ -230,7 +230,7 @@ INNER = ("tests/privacy/test_inner_normals.py",)
 INNER_NORMALS = (
     Mutant("dpmodels/own/curvature.py", "np.linalg.cholesky(H + lam * np.eye(design.p))", "np.linalg.cholesky(H + alpha * np.eye(design.p))", INNER),
     Mutant("dpmodels/own/curvature.py", "normals) / math.sqrt(gamma)", "normals) / gamma", INNER),
-    Mutant("dpmodels/models/objpert.py", "tilt = detail.sigma * raw", "tilt = 0.9 * detail.sigma * raw", INNER),
+    Mutant("dpmodels/own/tilted.py", "tilt = detail.sigma * raw", "tilt = 0.9 * detail.sigma * raw", INNER),
     Mutant("dpmodels/own/draws.py", "noise = normals / math.sqrt(done.gamma)", "noise = normals / done.gamma", INNER),
     Mutant("dpmodels/own/draws.py", "return np.asarray(theta + np.linalg.solve(L.T, noise))", "return np.asarray(theta + np.linalg.solve(L, noise))", INNER),
 )  # fmt: skip
@@ -723,16 +723,16 @@ MUTANTS = (
     ),
     # -- logistic and Poisson
     Mutant(
-        "dpmodels/models/objpert.py",
+        "dpmodels/own/tilted.py",
         "tilt = detail.sigma * raw",
         "tilt = 0.5 * detail.sigma * raw",
         ("tests/privacy/test_exact_pins.py",),
     ),
     Mutant(
-        "dpmodels/models/objpert.py",
-        "h, j = loss.curvature * detail.radius * detail.reach,",
-        "h, j = 0.5 * loss.curvature * detail.radius * detail.reach,",
-        replayed("glm-objpert"),
+        "dpmodels/own/tilted.py",
+        "2.0 * detail.tol / detail.lam",
+        "1.0 * detail.tol / detail.lam",
+        INNER,
     ),
     Mutant(
         "dpmodels/own/minimum.py",
@@ -745,7 +745,7 @@ MUTANTS = (
         "dpmodels/own/tilted.py",
         "return max(delta_gdp(eps, rho), removal_delta(eps, rho, kappa))",
         "return delta_gdp(eps, rho)",
-        ("tests/unit/models/glm", "tests/privacy/test_exact_pins.py"),
+        ("tests/unit/privacy/test_curves_on_arrays.py",),
     ),
     # -- ranges
     Mutant(
@@ -1420,10 +1420,12 @@ RAW = (
 _EFFECT = _M + "treatment/rows.py"
 _EFFECTS = ("tests/unit/models/treatment/test_sensitivity.py", "tests/unit/models/treatment/test_estimator.py", "-k", "not cover")
 EFFECTS = (
-    Mutant(_EFFECT, "mass = end_of_numbers(u / np.repeat(many, block.counts), low=0.0)", "mass = end_of_numbers(u, low=0.0)", _EFFECTS),
-    Mutant(_EFFECT, "return np.asarray(own_sum(cells, block.counts) / many)", "return np.asarray(own_sum(cells, block.counts))", _EFFECTS),
-    Mutant(_EFFECT, "phi = np.stack([m1 + weight[0] * r1, m0 + weight[1] * r0])", "phi = np.stack([m1 + weight[0] * r1, m0])", _EFFECTS),
-    Mutant(_EFFECT, "np.stack([-weight[0] * r1 * (1.0 - e), weight[1] * r0 * e]) * slope", "np.stack([weight[0] * r1 * (1.0 - e), weight[1] * r0 * e]) * slope", _EFFECTS),
+    Mutant("dpmodels/core/units.py", "mass = end_of_numbers(u / np.repeat(many, person.counts), low=0.0)", "mass = end_of_numbers(u, low=0.0)", _EFFECTS),
+    Mutant("dpmodels/core/units.py", "/ np.maximum(own_sum(present, person.counts), 1.0))", "/ 1.0)", _EFFECTS),
+    Mutant("dpmodels/core/units.py", "steps = end_along(part, np.sqrt(squares(part)), radius)", "steps = end_along(part, np.sqrt(squares(part[:1])), radius)", _EFFECTS),
+    Mutant("dpmodels/core/units.py", "sums.add(np.array([octaves(x * x)", "sums.add(np.array([2 * octaves(x * x)", _EFFECTS),
+    Mutant(_EFFECT, "phi = stack(m1 + treated * r1, m0 + control * r0)", "phi = stack(m1 + treated * r1, m0)", _EFFECTS),
+    Mutant(_EFFECT, "stack(-treated * r1 * (1.0 - e), control * r0 * e)", "stack(treated * r1 * (1.0 - e), control * r0 * e)", _EFFECTS),
     Mutant(_M + "treatment/facts.py", "self.factors(half if in_fit else 1.0 - half)", "self.factors(half)", _EFFECTS),
     Mutant("dpmodels/sums/ask.py", "return f\"{self.label}: {step}\"", "return step", _EFFECTS),
 )  # fmt: skip
@@ -1437,7 +1439,7 @@ MUTANTS = (
     Mutant("dpmodels/core/units.py", "return integers_of(end_along(scores, size, clip, size)", "return integers_of(2.0 * end_along(scores, size, clip, size)", ("tests/privacy/test_people.py",)),
     Mutant("dpmodels/core/units.py", "sums.scale += int(np.minimum(part, STEPS).sum())", "sums.scale += int(part.sum())", ("tests/unit/scoring/test_expansion.py", "tests/unit/scoring/test_unit_engine.py")),
     Mutant("dpmodels/core/units.py", "v *= factors(length, block, plan.information)[0]", "v *= STEPS / plan.information", ("tests/privacy/test_people.py",)),
-    Mutant("dpmodels/core/sets.py", "share = np.floor(STEPS / np.maximum(many, 1.0))", "share = STEPS * np.ones_like(many)", ("tests/privacy/test_people.py",)),
+    Mutant("dpmodels/core/sets.py", "share = end_of_numbers(1.0 / np.maximum(many, 1.0), low=0.0)", "share = STEPS * np.ones_like(many)", ("tests/privacy/test_people.py",)),
     Mutant("dpmodels/core/units.py", "own_sum(v[: self.shape[0]] ** 2, counts)", "v[: self.shape[0]] ** 2", ("tests/privacy/test_people.py",)),
     Mutant("dpmodels/scoring/units.py", "units.UnitPass(planned, r, turn if k > 1 else None)", "units.UnitPass(planned, r, None)", ("tests/unit/scoring/test_expansion.py", "tests/unit/scoring/test_unit_engine.py")),
     Mutant("dpmodels/formula/categories.py", "out: Any = -1\n        for code, level in enumerate(values)", "out: Any = 0\n        for code, level in enumerate(values)", ("tests/unit/formula/test_listed_levels.py",)),

@@ -8,6 +8,7 @@ import pytest
 from dpmodels import door as private
 from dpmodels.audit.queries import Kept
 from dpmodels.errors import PrivacyBugError
+from dpmodels.places import Windows
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step, eps_gdp
 from dpmodels.privacy.noise import SeededNoise
@@ -16,7 +17,7 @@ from dpmodels.proof.prove import Of, noise_of, sensitivity
 from dpmodels.proof.sets import Ball, Box, Interval, NuclearBall, OneHot
 from dpmodels.proof.statistics import Cells, Gram, RankOne, Ranks, Sum
 from dpmodels.sources.people import PeopleRows
-from dpmodels.sources.rows import Rows, Windows
+from dpmodels.sources.rows import Rows
 from dpmodels.sources.tables import DictSource
 from dpmodels.sums.ask import Added, Ask, Moments, Query, Read, set_of
 from dpmodels.sums.rowmap import OneFirst, RowMap, WithOne

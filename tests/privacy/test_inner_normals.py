@@ -11,8 +11,9 @@ import math
 import numpy as np
 import pytest
 
-from dpmodels.models.objpert import COEF_STEP, INEXACT_STEP
-from dpmodels.own.minimum import WorkingRows
+from dpmodels.errors import PrivacyBugError
+from dpmodels.own.minimum import LogisticLoss, PoissonLoss, WorkingRows
+from dpmodels.own.tilted import COEF_STEP, INEXACT_STEP
 from dpmodels.quiet import quiet
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tables import DictSource
@@ -37,7 +38,7 @@ def released(case, data, first=None, normals=None):
     run.normals = normals
     rows = Rows(DictSource(data), len(next(iter(data.values()))), public_n=plan.n is not None)
     with quiet(), np.errstate(all="ignore"):
-        out = plan.backend.release(plan, Ask(rows, run))
+        out = plan.backend.release(plan, Ask(rows, run, plan.request.relation))
     return plan, out, run.drawn
 
 
@@ -152,10 +153,28 @@ def test_the_tilt_of_objective_perturbation_is_sigma_times_normals(schema, famil
     left = X @ (w * slope) + detail.lam * theta + detail.sigma * normals
     assert np.linalg.norm(left) <= detail.tol
     assert np.linalg.norm(detail.sigma * normals) > 1e3 * detail.tol
+    # its noise is that of the distance between two minima, each this near to its own
+    assert drawn[INEXACT_STEP].unit * 2.0**30 == pytest.approx(2.0 * detail.tol / detail.lam)
     # and sigma is the noise of the curve that is charged: B score / rho
     (step,) = [s for s in plan.steps if s.name == COEF_STEP]
     rho = dict(step.mechanism.parameters)["rho"]
     assert detail.sigma * rho == pytest.approx(detail.loss.score * detail.radius, rel=1e-6)
+
+
+@pytest.mark.parametrize("change", ["rho", "kappa", "n", "loss"])
+@pytest.mark.parametrize("schema, family", [(EVENT, "binomial"), (COUNTS, "poisson")])
+def test_a_minimum_with_other_numbers_than_were_charged_is_refused(schema, family, change):
+    case = Case("dp_glm", "objpert", schema=schema, family=family)
+    plan, data = case.plan(), plain_rows(case)
+    other = {
+        "rho": 1.01 * plan.detail.rho, "kappa": 1.01 * plan.detail.kappa, "n": plan.n - 1,
+        "loss": PoissonLoss(3.0) if family == "binomial" else LogisticLoss(),
+    }  # fmt: skip
+    changed = dataclasses.replace(plan.detail, **{change: other[change]})
+    rows = Rows(DictSource(data), plan.n)
+    with quiet(), np.errstate(all="ignore"), pytest.raises(PrivacyBugError):
+        run = SetNormals(plan.steps, 0, None)
+        plan.backend.release(dataclasses.replace(plan, detail=changed), Ask(rows, run))
 
 
 def test_set_normals_are_seen():

@@ -7,11 +7,19 @@ import pytest
 
 from dpmodels.core import kernels
 from dpmodels.core.kernels import AtPoints, OnGrid
+from dpmodels.core.sets import UnitMatrices
 from dpmodels.models.components import working_map
-from dpmodels.models.objpert import information_sums
+from dpmodels.models.objpert import information_row
 from dpmodels.own.kernel_curve import at_points, gaussian, lattice_error
-from dpmodels.own.minimum import LogisticLoss, PoissonLoss, WorkingRows, evaluate, grain, real_sums
-from dpmodels.own.minimum import lattice_sums as lattice_sums_of_losses
+from dpmodels.own.minimum import (
+    LatticeSums,
+    LogisticLoss,
+    PoissonLoss,
+    WorkingRows,
+    evaluate,
+    grain,
+    real_sums,
+)
 from dpmodels.sums.cells import gram
 from dpmodels.sums.products import mapped
 from tests.one_pass import sums_of
@@ -25,6 +33,10 @@ def reader(z):
 
 def lattice_sums(blocks, formula, points, h):
     return sums_of(AtPoints(points, h), formula, blocks).arrays
+
+
+def lattice_sums_of_losses(blocks, *given, **more):
+    return LatticeSums(*given, **more).over(blocks).arrays
 
 
 def grid_sums(blocks, formula, d):
@@ -160,6 +172,21 @@ def test_a_working_row_of_the_components_is_in_the_unit_ball():
         sizes.append(math.sqrt(float((np.asarray(G, dtype=float) ** 2).sum())) / 2.0**40)
     assert max(sizes) <= 1.0 and max(sizes) > 0.999 and min(sizes[:5]) > 0
     assert sizes[5] == 0.0
+
+
+def information_sums(blocks, *given):
+    def row(z):
+        return information_row(z, *given)
+
+    return sums_of(UnitMatrices(len(given[2]), len(given[3])), row, blocks)
+
+
+def test_whatever_a_formula_returns_is_a_unit_matrix():
+    rows = [*ROWS, (np.nan, 1.0, 1.0), (1.0, np.inf, 1.0), (1e300, 1e300, 1e300), (1.0, 1e-5, 0.0)]
+    for row in rows:
+        block = np.array(row)[:, None]
+        for M in sums_of(UnitMatrices(3, 2), lambda z: (z, 0.9 * z), [block]):
+            assert int((M * M).sum()) <= 2**80
 
 
 @pytest.mark.parametrize("loss", [LogisticLoss(), PoissonLoss(5.0)])

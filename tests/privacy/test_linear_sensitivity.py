@@ -11,11 +11,11 @@ import dpmodels as dp
 from dpmodels.formula.build import build_design
 from dpmodels.models.linear import moments
 from dpmodels.models.linear.moments import split_query
+from dpmodels.places import WINDOW, Windows
 from dpmodels.proof import prove as sens
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import STEPS
-from dpmodels.sources.rows import Rows, Windows
-from dpmodels.sources.tables import WINDOW
+from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.ask import ball_map
 from dpmodels.sums.cells import gram

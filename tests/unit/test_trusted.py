@@ -33,7 +33,7 @@ def adds_up(tree):
             if len(names) > 1 and names[1] in ("rows", "blocks", "block"):
                 return True
         # a function that is handed to a pass that counts
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Counts", "Sample"):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Sample":
             return True
     return False
 
@@ -42,7 +42,7 @@ def adds_up(tree):
     ("code", "seen"),
     [
         ("class P:\n    def total(self, rows, reading):\n        return 0", True),
-        ("def f(design):\n    return Counts(design, g)", True),
+        ("def f(design):\n    return Sample(design, g)", True),
         ("class P:\n    def total(self, shares):\n        return 0", False),
     ],
 )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpmodels import messages
 from dpmodels.arrays import Array
+from dpmodels.core.release import Own, Program
 from dpmodels.errors import RequestError
 from dpmodels.models.linear import scored
 from dpmodels.models.linear.opening import (
@@ -47,7 +49,7 @@ from dpmodels.registry import (
     share,
 )
 from dpmodels.scoring.notes import no_ranges_note
-from dpmodels.sums.ask import Ask, Read
+from dpmodels.sums.ask import Read
 from dpmodels.sums.scaling import unit_scale
 
 if TYPE_CHECKING:
@@ -195,10 +197,10 @@ class EptrStart(WhitenedStart):
         return {"bound": self.failure}
 
     def coefficients(
-        self, mu: float, rows: Whitened, coordinates: Coordinates, ask: Ask, read: Read
-    ) -> tuple[Array, float, dict[str, Any]]:
+        self, mu: float, rows: Whitened, coordinates: Coordinates, read: Read
+    ) -> Program:
         """Release the lower bound and the coefficients."""
-        noisy, lower, rho, h = begin_eptr(rows.over, rows.n, ask, read)
+        noisy, lower, rho, h = yield Own(partial(begin_eptr, rows.over, rows.n, read=read))
         sd = h / self.step_mus(mu)["coef"]
         return noisy, sd, {
             "lower": np.array(lower), "theta": rows.W @ noisy, "ridge": np.array(rho),

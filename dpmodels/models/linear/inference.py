@@ -26,6 +26,7 @@ from dpmodels.models.linear.solve import (
     solve,
     stein_ridge,
 )
+from dpmodels.places import ALL_ROWS, Windows
 from dpmodels.planning import SPREAD, expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.proof.prove import gram_l1, noise_of
@@ -33,7 +34,6 @@ from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import Gram
 from dpmodels.records import Estimate, Request
 from dpmodels.scoring.notes import empty_rows
-from dpmodels.sources.rows import ALL_ROWS, Windows
 from dpmodels.sums.ask import Ask, Read, ball_map, moments_query
 from dpmodels.sums.ask import Moments as MomentsPass
 from dpmodels.sums.rowmap import OneFirst, RowMap, ScoreMap

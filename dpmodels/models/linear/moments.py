@@ -46,6 +46,7 @@ from dpmodels.models.linear.scored import (
     start_stage,
 )
 from dpmodels.models.linear.solve import Report, Stage
+from dpmodels.places import ALL_ROWS, Windows
 from dpmodels.planning import Plan, enough_rows, guessed_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.proof.prove import gram_sensitivity, intercept_sensitivity
@@ -74,7 +75,6 @@ from dpmodels.registry import (
 from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.scoring.pass_plan import first_share, noise_ratio, pilot_windows
 from dpmodels.scoring.run import ScoredDetail
-from dpmodels.sources.rows import ALL_ROWS, Windows
 from dpmodels.sums.ask import Ask, bounded_moments_query
 from dpmodels.sums.rowmap import unit_rows
 from dpmodels.sums.scaling import UnitScale

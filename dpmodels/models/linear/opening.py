@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.core.release import Program, Queried
 from dpmodels.errors import RequestError
 from dpmodels.models.linear.scored import SCORING, VCOV
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.scoring.models import Start, floored
 from dpmodels.scoring.rules import FLOOR_NOISE, START_FLOOR
 from dpmodels.scoring.run import Opening
-from dpmodels.sums.ask import Ask, Moments, Read, ball_moments_query, clipped_residuals
+from dpmodels.sums.ask import Moments, Noisy, Read, ball_moments_query, clipped_residuals
 from dpmodels.sums.rowmap import RowMap
 
 if TYPE_CHECKING:
@@ -118,8 +119,8 @@ class Whitened:
 
 
 def whitened_rows(
-    ask: Ask, mu: float, coordinates: Coordinates, design: Design, read: Read, n: int
-) -> Whitened:
+    mu: float, coordinates: Coordinates, design: Design, read: Read, n: int
+) -> Generator[Queried, Noisy, Whitened]:
     """Release the second moments of u in a ball, and return the rows that they whiten.
 
     ``mu``: of this release. The response is clipped at ``RESPONSE_SDS`` released sds, or at its
@@ -131,7 +132,7 @@ def whitened_rows(
     size = math.sqrt(r * scale_room(mu, r, n))
     box = np.append(np.full(r, size), ry)
     first = RowMap(coordinates.unit, box, ball=r, radius=size, matrix=plain)
-    answer = ask(MATRIX_STEP, ball_moments_query(Moments(design, first), r), read)
+    answer = yield Queried(MATRIX_STEP, ball_moments_query(Moments(design, first), r), read)
     sd = float(answer.sd[0, 0])
     values, vectors = np.linalg.eigh(answer.values)
     W = (vectors * np.sqrt(n / np.maximum(values, sd * math.sqrt(2.0 * r)))) @ vectors.T
@@ -153,12 +154,12 @@ def above_noise(theta: Array, sd: float) -> Array:
 
 
 def start_at(
-    ask: Ask, rows: Whitened, theta: Array, coordinates: Coordinates, read: Read
-) -> tuple[Start, float]:
+    rows: Whitened, theta: Array, coordinates: Coordinates, read: Read
+) -> Generator[Queried, Noisy, tuple[Start, float]]:
     """Release the residual variance at a released theta (for ``W u``); return the start and it."""
     r, n, ry = len(theta), rows.n, rows.bound
     query = clipped_residuals(rows.over.design, rows.rowmap, theta, ry)
-    answer = ask(VARIANCE_STEP, query, read)
+    answer = yield Queried(VARIANCE_STEP, query, read)
     s2, sd = float(answer.values[0]) / n, float(answer.sd[0]) / n
     nu = rows.sd / n
     M = floored(rows.moments / n, max(FLOOR_NOISE * nu * math.sqrt(2.0 * r), START_FLOOR))
@@ -184,8 +185,8 @@ class WhitenedStart(Opening):
 
     @abstractmethod
     def coefficients(
-        self, mu: float, rows: Whitened, coordinates: Coordinates, ask: Ask, read: Read
-    ) -> tuple[Array, float, dict[str, Any]]:
+        self, mu: float, rows: Whitened, coordinates: Coordinates, read: Read
+    ) -> Program:
         """Release coefficients (for ``W u``); return them, their noise sd and released values."""
 
     def step_mus(self, mu: float) -> dict[str, float]:
@@ -204,10 +205,11 @@ class WhitenedStart(Opening):
         )  # fmt: skip
 
     def begin(
-        self, mu: float, coordinates: Coordinates, design: Design, ask: Ask, read: Read, n: int
-    ) -> tuple[Start, dict[str, Any]]:
+        self, mu: float, coordinates: Coordinates, design: Design, read: Read, n: int
+    ) -> Program:
         """Release the start."""
-        rows = whitened_rows(ask, self.step_mus(mu)["scale"], coordinates, design, read, n)
-        theta, sd, values = self.coefficients(mu, rows, coordinates, ask, read)
-        begun, s2 = start_at(ask, rows, above_noise(theta, sd), coordinates, read)
+        scale = self.step_mus(mu)["scale"]
+        rows = yield from whitened_rows(scale, coordinates, design, read, n)
+        theta, sd, values = yield from self.coefficients(mu, rows, coordinates, read)
+        begun, s2 = yield from start_at(rows, above_noise(theta, sd), coordinates, read)
         return begun, {"scale": rows.moments, **values, "residual": np.array(s2)}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpmodels import messages
-from dpmodels.arrays import Array
+from dpmodels.core.release import Own, Program
 from dpmodels.errors import RequestError, shown
 from dpmodels.models.linear import scored
 from dpmodels.models.linear.opening import (
@@ -64,7 +64,7 @@ from dpmodels.registry import (
     register_method,
 )
 from dpmodels.scoring.notes import no_ranges_note
-from dpmodels.sums.ask import Ask, Read
+from dpmodels.sums.ask import Read
 from dpmodels.sums.scaling import unit_scale
 
 if TYPE_CHECKING:
@@ -375,12 +375,12 @@ class DrawStart(WhitenedStart):
         return dict.fromkeys(ONE_SIDED, self.one_sided(mu)[2])
 
     def coefficients(
-        self, mu: float, rows: Whitened, coordinates: Coordinates, ask: Ask, read: Read
-    ) -> tuple[Array, float, dict[str, Any]]:
+        self, mu: float, rows: Whitened, coordinates: Coordinates, read: Read
+    ) -> Program:
         """Release two bounds and the draw."""
         over = rows.over
         detail = LinearDetail("posterior", over.rowmap.radius, self.one_sided(mu)[1])
-        draw, done = begin_draw(detail, over, ask, read)
+        draw, done = yield Own(functools.partial(begin_draw, detail, over, read=read))
         sd = noise_bound(done)
         return draw, sd, {
             "lam_min": np.array(done.lam_min), "rbar": np.array(done.rbar),

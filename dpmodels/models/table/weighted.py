@@ -21,7 +21,7 @@ from dpmodels import messages
 from dpmodels.after.inference import critical_value
 from dpmodels.arrays import Array
 from dpmodels.core.clusters import Scorer
-from dpmodels.core.release import answered
+from dpmodels.core.release import answered, run
 from dpmodels.core.rows import Rows, clip, stack, where
 from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import (
@@ -562,7 +562,8 @@ def _ask_by_psu(
         coordinates, middle, scale, c.windows.centre, c.windows.half, c.trim.top,
         design.mass_place,
     )  # fmt: skip
-    released = release_clusters(clusters, (Scorer(score, coordinates.size),), design, ask)
+    scorers = (Scorer(score, coordinates.size),)
+    released = run(release_clusters(clusters, scorers, design), ask)
     rates = detail.clusters.frame.factors()
     return DesignErrors(
         released, scale, typical, n, plan.request.level, coordinates.kinds,

@@ -20,7 +20,7 @@ from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.core.clusters import Scorer
 from dpmodels.core.grids import levels_for
-from dpmodels.core.release import answered
+from dpmodels.core.release import answered, run
 from dpmodels.core.rows import Rows, linear, stack, where
 from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import Block, Layout, layout_of, table_method, table_release
@@ -175,7 +175,8 @@ def _ask_by_psu(
     scale = scale_for(q * (1.0 - q), np.maximum(q, 1.0 - q), trim.square, np.full(len(q), clip))
     u = functools.partial(row_mass, place=design.auxiliary_place("weights"), top=trim.top)
     score = functools.partial(ranks_of, grids=grids, jobs=detail.jobs, at=at, scale=scale, u=u)
-    clusters_released = release_clusters(clusters, (Scorer(score, len(q)),), design, ask)
+    program = release_clusters(clusters, (Scorer(score, len(q)),), design)
+    clusters_released = run(program, ask)
     typical = scale**2 * q * (1.0 - q) * trim.square
     return DesignErrors(clusters_released, scale, typical, n, plan.request.level)
 
@@ -345,7 +346,8 @@ def release_rao_scott(plan: Plan[RaoScott], ask: Ask) -> Release:
     root = (vectors / np.sqrt(values)) @ vectors.T
     u = functools.partial(row_mass, place=design.auxiliary_place("weights"), top=trim.top)
     score = functools.partial(contrasts_of, rows=r, columns=c, root=root, u=u)
-    by_cluster = release_clusters(detail.clusters, (Scorer(score, len(root)),), design, ask)
+    scorers = (Scorer(score, len(root)),)
+    by_cluster = run(release_clusters(detail.clusters, scorers, design), ask)
     out = RaoScottReleased(cells, r, c, by_cluster, root, square)
     return Release(
         {"sums": noisy, "cluster scores": by_cluster.products[0]},

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.core import release as core
+from dpmodels.core.release import End, Own, Program, run
+from dpmodels.core.units import LengthsOfMeans, Masses, MeansInBalls
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.models.treatment.estimate import EffectRelease, estimate, turns_of
 from dpmodels.models.treatment.facts import Assignment, Fitted, Influence
@@ -51,25 +53,16 @@ from dpmodels.models.treatment.rows import (
     COUNT_WEIGHT,
     BalanceRows,
     EffectRows,
-    EffectSums,
     OverlapRows,
     SquareRows,
-    balance_sums,
-    lengths,
-    overlap_sums,
-    products,
-    sums,
 )
-from dpmodels.proof.sets import Ball, OneHot, Simplex
-from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.ranges import no_ranges, ranged_design, widen_ranges
-from dpmodels.records import Estimate, Release
+from dpmodels.records import Release
 from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method
 from dpmodels.scoring.clip import Lengths
 from dpmodels.scoring.fit import Part, estimate_fit, release_fit
 from dpmodels.scoring.models import axes
-from dpmodels.scoring.rules import OCTAVES
-from dpmodels.sums.ask import Added, Counts, Labelled, Query
+from dpmodels.sums.ask import Labelled
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -97,20 +90,20 @@ def finite(values: Any) -> Array:
     return np.clip(np.nan_to_num(np.asarray(values)), -LARGEST, LARGEST)
 
 
-def _nuisance_fit(
-    part: Nuisance, detail: EffectPlan, joint: Design, ask: Ask
-) -> tuple[Estimate, Fitted]:
-    """Release a nuisance fit, and return its estimate and its index in the joint design.
+def _nuisance_fit(part: Nuisance, detail: EffectPlan, joint: Design) -> Program:
+    """Release a nuisance fit; return its estimate and its index in the joint design.
 
-    Privacy
-    -------
-    The steps of its plan (``scoring/theory.md``), which are steps of the whole.
+    Its steps are steps of the whole, within its share.
     """
     design = part.ranged(joint, detail.crossing)
     sub_plan = replace(part.sub_plan, design=part.design)
-    labelled = Labelled(ask, part.label)
-    labelled.pay(FIT, sub_plan.steps)
-    released = release_fit(sub_plan, labelled, design)  # type: ignore[arg-type]
+
+    def fit_of_part(ask: Ask) -> Release:
+        labelled: Any = Labelled(ask, part.label)
+        labelled.pay(FIT, sub_plan.steps)
+        return release_fit(sub_plan, labelled, design)
+
+    released = yield Own(fit_of_part)
     inverse: dict[str, Array] = {}
 
     def bread(fit: Part) -> dict[str, Array]:
@@ -158,40 +151,49 @@ def root_of(V: Array) -> Array:
 
 
 def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
-    """Release the fits, balance and overlap, lengths, sums and squares.
+    """Run the program of an effect over the private rows.
 
     Privacy
     -------
     Unit: one row, or one person by the mean over its complete rows; replace-one, n public.
-    Charged: the steps of the plan. Each is evaluated at public and released numbers alone
-    (``theory.md``, 2).
+    Charged: the steps of the plan (``theory.md``, 2).
+    """
+    end = run(effect_program(plan), ask)
+    if end.why:
+        return no_ranges(plan)
+    return Release(end.values, plan.guarantee, end.design, detail=end.detail)
+
+
+def effect_program(plan: Plan[EffectPlan]) -> Program:
+    """Release the fits, balance and overlap, lengths, sums and squares.
+
+    Each is evaluated at public and released numbers alone.
     """
     detail, n = plan.detail, plan.public_n
-    joint = ranged_design(plan, ask, wide=True)
+    joint = yield Own(functools.partial(ranged_design, plan, wide=True))
     if joint is None:
-        return no_ranges(plan)
+        return End(why="ranges")
     read = widen_ranges(joint, plan.design)
-    assert joint.response is not None and joint.response.interval is not None
-    low, high = joint.response.interval
+    ends = joint.response.interval
     answers: dict[str, Noisy] = {}
-    first, propensity = _assignment(detail, joint, ask)
-    overlap = _overlap(first, detail, read, n, ask, answers)
-    at, outcome, shared = _influence(first, overlap, detail, joint, n, ask)
-    balance, centred = _balance(at, joint, read, overlap.largest, ask, answers)
+    first, propensity = yield from _assignment(detail, joint)
+    overlap = yield from _overlap(first, detail, read, n, answers)
+    at, outcome, shared = yield from _influence(first, overlap, detail, joint, n)
+    balance, centred = yield from _balance(at, joint, read, overlap.largest, answers)
     columns = Columns.of(balance, centred)
     treated, control = at.outcomes if shared else (tamed(model, columns) for model in at.outcomes)
     at = replace(at, propensity=tamed(at.propensity, columns), outcomes=(treated, control))
-    centres = centres_of(at, balance, centred, (low, high))
-    rows = EffectRows(at, centres, max((high - low) / 2.0, 1e-300), overlap.part)
-    away = errors_of_means(at, columns, outcome, (low, high))
-    tails, clips, residual = _clips(
-        detail, rows, columns, overlap, n, read, ask, answers, (low, high), away
+    centres = centres_of(at, balance, centred, ends)
+    rows = EffectRows(at, centres, max((ends[1] - ends[0]) / 2.0, 1e-300), overlap.part)
+    away = errors_of_means(at, columns, outcome, ends)
+    tails, clips, residual = yield from _clips(
+        detail, rows, columns, overlap, n, read, answers, ends, away
     )
-    over = Counts(read, functools.partial(sums, job=EffectSums(rows, clips)), of_people=True)
-    sizes = {EFFECT_STEP: 1, BOTH_ARMS: 1, SLOPES: rows.width}
-    for k, (name, size) in enumerate(sizes.items()):
-        query = Query(Sum(Ball(size)), over, _nth(k), unit=clips[k] * rows.unit)
-        answers[name] = ask(name, query)
+    steps = (EFFECT_STEP, BOTH_ARMS, SLOPES)
+    sizes = zip(steps, (1, 1, rows.width), clips, strict=True)
+    balls = MeansInBalls(*((name, size, clip, rows.unit) for name, size, clip in sizes))
+    noisy = yield core.Release(EFFECT_STEP, balls, rows, read)
+    answers.update(zip(steps, noisy, strict=True))
     count, count_sd = denominator(at, centred, answers[BALANCE], n)
     residual *= rows.unit
     pair = [float(answers[k].values[0]) / count for k in (EFFECT_STEP, BOTH_ARMS)]
@@ -203,22 +205,15 @@ def release(plan: Plan[EffectPlan], ask: Ask) -> Release:
         min(max(GROWS_OF_SQUARES * math.sqrt(n * detail.divided.mu), LEAST_RADIUS), MOST_RADIUS),
         crossed_noise(at, columns, overlap, residual * shared), (propensity, outcome), residual,
     )  # fmt: skip
-    corrected = SquareRows(
-        replace(rows, centres=means), turns_of(facts, n), facts.scales, facts.radius
-    )
-    over = Counts(read, functools.partial(products, job=corrected), of_people=True)
-    answers[PRODUCTS] = ask(PRODUCTS, Query(Gram(Ball(2)), over, _nth(0), unit=facts.radius**2))
-    return Release({k: v.values for k, v in answers.items()}, plan.guarantee, joint, detail=facts)
+    corrected = SquareRows(replace(rows, centres=means), turns_of(facts, n), facts.scales)
+    products = MeansInBalls((PRODUCTS, 2, facts.radius, 1.0), products=True)
+    (answers[PRODUCTS],) = yield core.Release(PRODUCTS, products, corrected, read)
+    return End({k: v.values for k, v in answers.items()}, joint, detail=facts)
 
 
-def _assignment(detail: EffectPlan, joint: Design, ask: Ask) -> tuple[Assignment, Estimate]:
-    """Release the propensity model; return it with its estimate.
-
-    Privacy
-    -------
-    The steps of its plan, within its share.
-    """
-    estimate, propensity = _nuisance_fit(detail.propensity, detail, joint, ask)
+def _assignment(detail: EffectPlan, joint: Design) -> Program:
+    """Release the propensity model; return it with its estimate."""
+    estimate, propensity = yield from _nuisance_fit(detail.propensity, detail, joint)
     place = joint.auxiliary_place("weights")
     largest = None if place is None else joint.z[place].interval
     # weights count up to a multiple of their released mean (``theory.md``, 1)
@@ -227,20 +222,16 @@ def _assignment(detail: EffectPlan, joint: Design, ask: Ask) -> tuple[Assignment
 
 
 def _influence(
-    first: Assignment, overlap: Overlap, detail: EffectPlan, joint: Design, n: int, ask: Ask
-) -> tuple[Influence, Estimate, bool]:
+    first: Assignment, overlap: Overlap, detail: EffectPlan, joint: Design, n: int
+) -> Program:
     """Release the outcome model; return influence functions, its estimate, whether arms share it.
 
     Few units of an arm do not tell how its outcome depends on covariates: then both arms share it.
-
-    Privacy
-    -------
-    The steps of the plan that the released overlap chooses, within the share of the outcome.
     """
     rarer = n * min(float(arm.sum()) / overlap.total for arm in overlap.clear)
     enough = ENOUGH * (len(detail.outcome.design.names) / 2.0) ** 1.5 / detail.mu(OUTCOME)
     part = detail.outcome if rarer >= enough else detail.shared
-    estimate, both = _nuisance_fit(part, detail, joint, ask)
+    estimate, both = yield from _nuisance_fit(part, detail, joint)
     models = _by_arm(both, part.design.names, joint.names[detail.treated])
     assert joint.response is not None and joint.response.interval is not None
     at = Influence(
@@ -253,22 +244,15 @@ def _influence(
 
 def _clips(
     detail: EffectPlan, rows: EffectRows, columns: Columns, overlap: Overlap, n: int,
-    read: Design, ask: Ask, answers: dict[str, Noisy], ends: tuple[float, float],
-    away: tuple[float, float],
-) -> tuple[tuple[Tail, Tail], tuple[float, float, float], float]:  # fmt: skip
-    """Release histograms of lengths; return tails, clips of the three sums, and a residual's sd.
-
-    Privacy
-    -------
-    Two Gaussian releases of counts, a unit in one bin of each.
-    """
-    over = Counts(read, functools.partial(lengths, job=rows), of_people=True)
-    tails = []
-    for k, name in enumerate(LENGTHS):
-        answers[name] = ask(name, Query(Sum(OneHot(OCTAVES)), over, _nth(k)))
-        histogram = Lengths(answers[name].values, float(answers[name].sd[0]))
-        tails.append(Tail.of(histogram, overlap, rows, k, ends, away))
-    difference, total = tails
+    read: Design, answers: dict[str, Noisy], ends: tuple[float, float], away: tuple[float, float],
+) -> Program:  # fmt: skip
+    """Release histograms of lengths; return tails, clips of the three sums, and a residual's sd."""
+    noisy = yield core.Release(LENGTHS[0], LengthsOfMeans(*LENGTHS), rows.lengths, read)
+    answers.update(zip(LENGTHS, noisy, strict=True))
+    difference, total = (
+        Tail.of(Lengths(bins.values, float(bins.sd[0])), overlap, rows, k, ends, away)
+        for k, bins in enumerate(noisy)
+    )
     spread = float(np.sum(overlap.likely * overlap.weights**2)) / overlap.total
     residual = math.sqrt(difference.mean_square / max(spread, 1e-300))
     derivatives = lengths_of_slopes(rows, columns, overlap, residual)
@@ -277,52 +261,33 @@ def _clips(
     return (difference, total), clips, residual
 
 
-def _nth(k: int) -> Callable[[Any], Added]:
-    """Return a function that takes the k-th array of a count."""
-    return lambda found: Added(found[k])
-
-
 def _overlap(
-    first: Assignment, detail: EffectPlan, read: Design, n: int, ask: Ask, answers: dict[str, Noisy]
-) -> Overlap:
-    """Release the masses of the cells of the propensity in both arms.
-
-    Privacy
-    -------
-    One Gaussian release: a unit has a mass of at most 1 over the cells.
-    """
+    first: Assignment, detail: EffectPlan, read: Design, n: int, answers: dict[str, Noisy]
+) -> Program:
+    """Release the masses of the cells of the propensity in both arms."""
     link = LINKS["logit"]
     low, high = map(link.forward, detail.clip or WIDEST)
     edges = link.inverse(np.linspace(low, high, OVERLAP_CELLS + 1))
     cells = OverlapRows(first, edges)
-    over = Counts(read, functools.partial(overlap_sums, job=cells), of_people=True)
-    masses = Sum(Simplex(2 * cells.cells, complete=False))
-    answers[OVERLAP] = ask(OVERLAP, Query(masses, over, _nth(0)))
+    answers[OVERLAP] = yield core.Release(OVERLAP, Masses(2 * cells.cells), cells, read)
     mu = detail.mu(EFFECT_STEP)
     return Overlap.of(first.estimand, edges, answers[OVERLAP], detail.clip, mu, n)
 
 
 def _balance(
-    at: Influence, joint: Design, read: Design, most: tuple[float, float], ask: Ask,
+    at: Influence, joint: Design, read: Design, most: tuple[float, float],
     answers: dict[str, Noisy],
-) -> tuple[BalanceRows, Array]:  # fmt: skip
-    """Release moments of both arms before and after weighting; return the five blocks.
-
-    Privacy
-    -------
-    One Gaussian release: a unit is a vector in a ball.
-    """
+) -> Program:  # fmt: skip
+    """Release moments of both arms before and after weighting; return the five blocks."""
     columns = enumerate(joint.columns)
     apart = (at.treated, at.propensity.fold)
     covariates = [j for j, c in columns if c.kind != "intercept" and j not in apart]
     places = (*covariates, joint.q - 1)
     ends = joint.intervals()[list(places)]
     half = np.maximum((ends[:, 1] - ends[:, 0]) / 2.0, 1e-300)
-    square = float(len(places))
-    radius = math.sqrt(2.0 * (COUNT_WEIGHT**2 + square) + square)
-    rows = BalanceRows(at, places, ends.mean(axis=1), half, most, radius)
-    over = Counts(read, functools.partial(balance_sums, job=rows), of_people=True)
-    answers[BALANCE] = ask(BALANCE, Query(Sum(Ball(rows.size)), over, _nth(0), unit=radius))
+    rows = BalanceRows(at, places, ends.mean(axis=1), half, most)
+    ball = MeansInBalls((BALANCE, rows.size, rows.radius, 1.0))
+    (answers[BALANCE],) = yield core.Release(BALANCE, ball, rows, read)
     k, moments = len(places) + 1, answers[BALANCE].values
     blocks = np.zeros((5, k))
     blocks[:4] = moments[: 4 * k].reshape(4, k)

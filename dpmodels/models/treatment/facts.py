@@ -9,6 +9,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.families import Link
+from dpmodels.opaque import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,18 +26,17 @@ class Fitted:
     fold: int | None = None  # Row of the block with the half of a row, 0 or 1
     crossed: tuple[bool, ...] = ()  # Columns times the half, if there are halves
 
-    def factors(self, half: Any) -> Array:
-        """Return the factors of the columns: the half, or 1; one column per value of ``half``."""
-        flags = np.array(self.crossed)
-        return np.where(flags.reshape(flags.shape + (1,) * np.ndim(half)), half, 1.0)
+    def factors(self, half: Any) -> Any:
+        """Return the factors of the columns: the half (of rows, or one number), or 1."""
+        return np.where(np.array(self.crossed), half, 1.0)
 
-    def columns(self, block: Array, *, in_fit: bool = False) -> Array:
+    def columns(self, z: Rows, *, in_fit: bool = False) -> Rows:
         """Return columns for the coefficients of the other half, or with ``in_fit`` of this one."""
-        x = block[list(self.places)]
+        x = z[list(self.places)]
         if self.fold is None:
             return x
-        half = block[self.fold]
-        return np.asarray(x * self.factors(half if in_fit else 1.0 - half))
+        half = z[self.fold]
+        return x * self.factors(half if in_fit else 1.0 - half)
 
     def at_mean(self, row: Array) -> Array:
         """Return the columns at the mean row, which is in either half by chance."""

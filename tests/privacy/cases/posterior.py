@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,15 @@ from dpmodels.audit.kit import (
 )
 from dpmodels.core.means import PowersOfRows
 from dpmodels.core.rows import complete
+from dpmodels.core.sets import UnitMatrices
 from dpmodels.formula.schema import Schema
 from dpmodels.models.components import working_map
-from dpmodels.models.newton import logistic_profile, two_sided_profile
-from dpmodels.models.objpert import information_sums
+from dpmodels.models.objpert import information_row
 from dpmodels.own.curvature import curvature_sensitivity, displacement, hessian_rdp
 from dpmodels.own.minimum import LogisticLoss, Loss, PoissonLoss, WorkingRows, evaluate
 from dpmodels.own.profile import d_add, d_rem, largest_m, largest_s
 from dpmodels.own.projector import eigengap, projector, projector_sensitivity
+from dpmodels.own.tilted import tilt_profile
 from dpmodels.privacy.composition import gdp_curve
 from dpmodels.privacy.noise import SeededNoise
 from dpmodels.privacy.run import Run
@@ -75,10 +77,7 @@ def objpert_ratio(case: Any, shrink: float = 1.0) -> Array:
     before, after, loss, lam, rho, radius, relation = case
     sigma = loss.score / rho / shrink
     kappa = radius / lam
-    if loss.one_sided:
-        claim = logistic_profile(rho, kappa, relation)
-    else:
-        claim = two_sided_profile(rho, math.log1p(loss.curvature * kappa), relation)
+    claim = tilt_profile(loss, rho, kappa, relation)
     half = 12.0 * sigma / lam + 60.0 * (len(before) + 1) / lam
     u = np.linspace(-1, 1, 40001)
     t = half * u**3  # fine near 0
@@ -125,7 +124,10 @@ def _sums(rows: Array) -> Array:
 
 def _information(rows: Array) -> Array:
     working, theta = WorkingRows(np.ones(2), np.zeros(2), 1.0, 2.0), np.array([0.7, -0.4])
-    (found,) = information_sums(_blocks(rows), working, LogisticLoss(), theta, (0.25 * 2.0,))
+    row = partial(
+        information_row, working=working, loss=LogisticLoss(), theta=theta, scales=(0.25 * 2.0,)
+    )
+    (found,) = sums_of(UnitMatrices(2, 1), row, _blocks(rows))
     return np.asarray(found, dtype=float)
 
 

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.core.own import units_of
 from dpmodels.models import choice, panel
 from dpmodels.models.choice import CategoryModel
 from dpmodels.models.panel import FixedPoisson, without_constant
@@ -24,7 +23,7 @@ from dpmodels.scoring.unit_passes import Regression
 from dpmodels.sources.people import BlockOfPeople
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source
-from tests.one_pass import expanded
+from tests.one_pass import expanded, units_of
 
 DATA = Path(os.environ.get("DPMODELS_DATA", Path(__file__).parents[4] / "shared" / "data"))
 BETA = np.array([0.5, -0.4, 0.3])

@@ -500,11 +500,12 @@ def test_the_best_attacker_stays_below_delta(eps, delta, share):
 
 def _calls(eps, delta):
     """Calls of the kinds that the library has: Gaussian plans, profiles, tests with failures."""
-    from dpmodels.models.newton import two_sided_profile
+    from dpmodels.own.minimum import PoissonLoss
+    from dpmodels.own.tilted import tilt_profile
 
     part = Gaussian(mu_gdp(eps, delta) * 0.9)
     small = mu_gdp(eps, delta) / 4
-    steps = [Step("a", two_sided_profile(small, 0.01, "replace"))]
+    steps = [Step("a", tilt_profile(PoissonLoss(1.0), small, math.expm1(0.01), "replace"))]
     return {
         "gauss": gauss(eps, delta),
         "test": Guarantee((Step("t", part, failure=delta / 20),), eps, delta),

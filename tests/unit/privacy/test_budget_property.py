@@ -14,7 +14,8 @@ import pytest
 from scipy.stats import norm
 
 from dpmodels.errors import BudgetError, BudgetExceededError
-from dpmodels.models.newton import two_sided_profile
+from dpmodels.own.minimum import PoissonLoss
+from dpmodels.own.tilted import tilt_profile
 from dpmodels.privacy.account import Account, entries_of, joint
 from dpmodels.privacy.budget import Budget
 from dpmodels.privacy.composition import Guarantee
@@ -140,7 +141,7 @@ def test_every_description_of_a_call_lies_above_its_curve(seed):
     rng = np.random.default_rng(100 + seed)
     steps = random_steps(rng, 1e-3)
     if seed % 2:  # not simple: a curve, covered by a Gaussian plus a failure
-        profile = Step("c", two_sided_profile(0.3, 0.01, "replace"), failure=1e-5 * (seed % 4))
+        profile = Step("c", tilt_profile(PoissonLoss(1.0), 0.3, math.expm1(0.01), "replace"), failure=1e-5 * (seed % 4))
         steps = (profile, *(s for s in steps if isinstance(s.mechanism, Gaussian)))
     call = promised(steps)
     entries = entries_of(call, "replace", "record")

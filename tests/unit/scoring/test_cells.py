@@ -13,6 +13,7 @@ from dpmodels.core.parallel import ParallelByCell
 from dpmodels.errors import NotPrivateWarning
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
+from dpmodels.places import WINDOW
 from dpmodels.scoring.coordinates import public_coordinates
 from dpmodels.scoring.models import plain
 from dpmodels.scoring.pass_plan import plan_pass
@@ -20,7 +21,6 @@ from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rules import LINEAR, TAME, WIDE_LEAST_SQUARES
 from dpmodels.sources.rows import Coins, Rows
 from dpmodels.sources.summed import summed
-from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import Threads, as_source
 from dpmodels.variables import Binary, Count, Levels, Real
 from tests.one_pass import ByCell, ScorePass

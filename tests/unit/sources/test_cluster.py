@@ -13,9 +13,9 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.models import newton
+from dpmodels.places import WINDOW
 from dpmodels.sources import tasks as crew_module
 from dpmodels.sources.parts import CONNECTED
-from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import Cluster
 
 distributed = pytest.importorskip("distributed")

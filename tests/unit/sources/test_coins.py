@@ -7,10 +7,10 @@ import pytest
 from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
+from dpmodels.places import WINDOW, Windows
 from dpmodels.privacy.run import Run
 from dpmodels.scoring.pass_plan import Pilot
-from dpmodels.sources.rows import Coins, Rows, Windows
-from dpmodels.sources.tables import WINDOW
+from dpmodels.sources.rows import Coins, Rows
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.ask import Ask
 from dpmodels.variables import Real

@@ -11,10 +11,10 @@ import dpmodels as dp
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
 from dpmodels.models import newton
+from dpmodels.places import WINDOW
 from dpmodels.sources.parts import CONNECTED, Partition
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.summed import Cells, Partial, Sampled, Task, added, sampled
-from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import Threads, as_source
 from dpmodels.variables import Real
 

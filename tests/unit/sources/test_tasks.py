@@ -11,11 +11,11 @@ import pytest
 import dpmodels as dp
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
+from dpmodels.places import WINDOW, Windows
 from dpmodels.sources import summed as pieces_module
 from dpmodels.sources.parts import CONNECTED
-from dpmodels.sources.rows import Key, Rows, Windows
+from dpmodels.sources.rows import Key, Rows
 from dpmodels.sources.summed import Partial, Task, added, alike
-from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import Threads, as_source
 from dpmodels.sums.cells import GramOf, gram_over
 from dpmodels.sums.rowmap import RowMap

@@ -9,8 +9,8 @@ import pytest
 from dpmodels.errors import SourceError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
-from dpmodels.sources.rows import ALL_ROWS, Coins, Rows, Windows
-from dpmodels.sources.tables import WINDOW
+from dpmodels.places import ALL_ROWS, WINDOW, Windows
+from dpmodels.sources.rows import Coins, Rows
 from dpmodels.sources.tasks import as_source
 from dpmodels.sums.cells import gram
 from dpmodels.sums.rowmap import RowMap

@@ -11,8 +11,8 @@ from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.build import build_design, build_mean_design
 from dpmodels.formula.schema import Schema
 from dpmodels.models.linear.inference import rotated
+from dpmodels.places import WINDOW
 from dpmodels.sources.rows import Rows
-from dpmodels.sources.tables import WINDOW
 from dpmodels.sources.tasks import Threads, as_source
 from dpmodels.sums import cells as bycell
 from dpmodels.sums.cells import (

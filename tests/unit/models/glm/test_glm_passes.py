@@ -120,7 +120,7 @@ def test_counts_near_their_cap_are_certified(keep, monkeypatch):
         tilt = np.random.default_rng(seed).normal(0, 2e4, 2)
 
         def sums(*at, blocks=blocks, **base):
-            words = minimum.lattice_sums(blocks(), rows, loss, *at, **base)
+            words = minimum.LatticeSums(rows, loss, *at, **base).over(blocks()).arrays
             return minimum.real_sums(words, rows, loss)
 
         found = minimise(

@@ -5,8 +5,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.errors import RequestError
-from dpmodels.models import objpert
-from dpmodels.own import minimum
+from dpmodels.own import minimum, tilted
 
 pytestmark = pytest.mark.usefixtures("quiet")
 N = 300
@@ -34,7 +33,7 @@ def test_a_small_ridge_is_refused_or_its_minimum_is_certified(kind, eps, monkeyp
         found.append(minimum.minimise(*given, **named))
         return found[-1]
 
-    monkeypatch.setattr(objpert, "minimise", minimise)
+    monkeypatch.setattr(tilted, "minimise", minimise)
     refused = 0
     for k, lam in enumerate(10.0 ** np.arange(-9.0, 4.0)):
         try:

@@ -6,7 +6,7 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.models.linear.moments import TWO_STAGE_RATIO
-from dpmodels.sources.rows import Windows
+from dpmodels.places import Windows
 
 CALL = dict(eps=1.0, delta=1e-6, method="ssp", scoring=False)  # the ending by moments
 WIDE = {"a": (-3, 3), "b": (-3, 3), "y": (-4, 4)}

@@ -1,6 +1,7 @@
 """Influence functions of ``dp_ate`` against closed forms, and what a fit says."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,12 +9,23 @@ import pytest
 
 import dpmodels as dp
 from dpmodels._testing import ZeroNoise, noise_source
+from dpmodels.core.own import OwnRows
+from dpmodels.core.rows import Rows
+from dpmodels.core.units import means_of_units
 from dpmodels.errors import DPModelsError, DPModelsWarning, FormulaError, RequestError
 from dpmodels.families import LINKS
+from dpmodels.models.treatment import rows as formulas
 from dpmodels.models.treatment.facts import Fitted, Influence
-from dpmodels.models.treatment.rows import EffectRows, influence_of, of_units
+from dpmodels.models.treatment.rows import EffectRows
 
 BOUNDS = {"x1": (-1, 1), "x2": (-1, 1), "y": (-5, 6)}
+
+
+def influence_of(at, block):
+    """Return the numbers of :func:`formulas.influence_of`, which a formula cannot see."""
+    looked = formulas.influence_of(at, Rows(block))
+    found = {name: getattr(part, "numbers", part) for name, part in vars(looked).items()}
+    return SimpleNamespace(**{k: v[0] if len(v) == 1 else v for k, v in found.items()})
 
 
 def expit(x):
@@ -160,7 +172,8 @@ def test_each_half_is_evaluated_at_the_models_of_the_other(family, estimand):
         np.testing.assert_allclose(looked.phi[:, mine], other.phi[:, mine], atol=1e-8)
     # derivatives along the coefficients, with the columns of the other half
     step, effect = 1e-6, EffectRows(at, (0.0, 0.0), 1.0, 0.5)
-    slopes = effect.derivatives(looked, block)[:6]
+    seen = formulas.influence_of(at, Rows(block))
+    slopes = effect.derivatives(seen, Rows(block)).numbers[:6]
     first = at.blocks[0][0]
     for j in range(6):
         moved = []
@@ -214,15 +227,12 @@ def test_halves_may_be_levels_or_a_comparison_of_people_and_counts():
 
 def test_a_person_adds_the_mean_over_complete_rows():
     at, block = at_maximum(table(6))
-    from dpmodels.sources.people import BlockOfPeople
-
     block = block.copy()
     block[-1, 4] = np.nan
-    people = BlockOfPeople(block, np.array([0, 3]), np.array([3, 3]))
     rows = EffectRows(at, (0.0, 0.0), 1.0, 0.5)
-    looked = influence_of(at, block)
-    found = of_units(rows.pairs(looked), looked.complete, people)
-    alone = rows.pairs(looked)
+    pairs, present = rows.lengths(Rows(block), None)
+    found = means_of_units(OwnRows(np.array([3, 3])), (pairs, present))
+    alone = pairs.numbers
     np.testing.assert_allclose(found[:, 0], alone[:, :3].mean(axis=1))
     np.testing.assert_allclose(found[:, 1], alone[:, [3, 5]].mean(axis=1))
 

@@ -3,18 +3,12 @@
 import numpy as np
 import pytest
 
-from dpmodels.core.own import units_of
+from dpmodels.core.units import LengthsOfMeans, Masses, MeansInBalls
 from dpmodels.families import LINKS
 from dpmodels.models.treatment.facts import Fitted, Influence
-from dpmodels.models.treatment.rows import (
-    BalanceRows,
-    EffectRows,
-    EffectSums,
-    OverlapRows,
-    SquareRows,
-    lengths,
-)
+from dpmodels.models.treatment.rows import BalanceRows, EffectRows, OverlapRows, SquareRows
 from dpmodels.sources.people import BlockOfPeople
+from tests.one_pass import sums_of, units_of
 
 STEPS = 2**20
 WILD = [np.nan, np.inf, -np.inf, 1e300, -1e300, 1e-300, 3e-9, -7.5, 0.0, 1.0]
@@ -46,54 +40,72 @@ def hostile(rng, m, weights):
     return block
 
 
+def alone(units):
+    """Yield the rows of each unit, as units."""
+    for start, many in zip(units.starts, units.counts, strict=True):
+        rows = units.rows[:, start : start + many].copy()
+        yield BlockOfPeople(rows, np.array([0]), np.array([many]))
+
+
+def effects(at):
+    """Return the sets of the effect and the formulas into them."""
+    effect = EffectRows(at, (0.5, -0.5), 2.0, 0.3)
+    turns = tuple(np.random.default_rng(5).normal(size=(2, 3)) for _ in range(3))
+    weights = at.weights is not None
+    balance = BalanceRows(
+        at, (2, 3, 4 + weights), np.zeros(3), np.array([1.0, 1.0, 3.0]), (3.0, 2.0)
+    )
+    balls = ("difference", 1, 1.5, 2.0), ("mean", 1, 0.7, 2.0), ("slopes", effect.width, 0.2, 2.0)
+    return {
+        "sums": (MeansInBalls(*balls), effect),
+        "balance": (MeansInBalls(("balance", balance.size, 2.0, 1.0)), balance),
+        "squares": (
+            MeansInBalls(("squares", 2, 4.0, 1.0), products=True),
+            SquareRows(effect, turns, (0.3, 0.4)),
+        ),
+        "lengths": (LengthsOfMeans("a", "b"), effect.lengths),
+        "overlap": (Masses(10), OverlapRows(at, np.linspace(0.1, 0.9, 4))),
+    }
+
+
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("link", ["identity", "logit", "log"])
 @pytest.mark.parametrize("estimand", ["ATE", "ATT"])
 def test_contributions_are_in_their_sets(estimand, link, weights):
     rng = np.random.default_rng(5)
-    at = influence(estimand, link, weights)
-    effect = EffectRows(at, (0.5, -0.5), 2.0, 0.3)
-    sums = EffectSums(effect, (1.5, 0.7, 0.2))
-    turns = tuple(rng.normal(size=(2, 3)) for _ in range(3))
-    squares = SquareRows(effect, turns, (0.3, 0.4), 4.0)
-    places = (2, 3, 4 + weights)
-    balance = BalanceRows(at, places, np.zeros(3), np.array([1.0, 1.0, 3.0]), (3.0, 2.0), 2.0)
-    overlap = OverlapRows(at, np.linspace(0.1, 0.9, 5))
-    with np.errstate(all="ignore"):
-        for _ in range(40):
-            block = hostile(rng, 60, weights)
-            starts = np.unique(np.append(0, rng.integers(0, 60, 20)))
-            people = BlockOfPeople(block, starts, np.diff(np.append(starts, 60)))
-            for units in (units_of(block), people):
-                for part in (*sums.of(units), squares.of(units), balance.of(units)):
-                    integers = part.astype(object)
-                    assert all(float(x).is_integer() for x in part.ravel())
-                    lengths_ = (integers * integers).sum(axis=0)
-                    assert max(int(v) for v in lengths_) <= STEPS**2
-                masses = overlap.of(units)
-                assert (masses >= 0).all()
-                assert masses.sum() <= STEPS * len(units.counts)
-                counts = lengths([people.rows] if units is not people else [people], effect)
-                assert all(0 <= int(c.sum()) <= len(units.counts) for c in counts)
+    of = effects(influence(estimand, link, weights))
+    for _ in range(4):
+        block = hostile(rng, 60, weights)
+        starts = np.unique(np.append(0, rng.integers(0, 60, 20)))
+        people = BlockOfPeople(block, starts, np.diff(np.append(starts, 60)))
+        for units in (units_of(block), people):
+            for unit in alone(units):
+                for name in ("sums", "balance"):
+                    for part in sums_of(*of[name], [unit]).arrays:
+                        assert int((part * part).sum()) <= STEPS**2
+                (products,) = sums_of(*of["squares"], [unit]).arrays
+                assert 0 <= int(np.trace(products)) <= STEPS**2
+                counts = sums_of(*of["lengths"], [unit])
+                assert set(counts.sum(axis=1).tolist()) <= {0, 1}
+                masses = sums_of(*of["overlap"], [unit])
+                assert (masses >= 0).all() and masses.sum() <= STEPS
 
 
 @pytest.mark.parametrize("estimand", ["ATE", "ATT"])
 def test_a_unit_is_a_function_of_its_own_rows(estimand):
     rng = np.random.default_rng(6)
-    at = influence(estimand, "logit", True)
-    sums = EffectSums(EffectRows(at, (0.5, -0.5), 2.0, 0.3), (1.5, 0.7, 0.2))
-    with np.errstate(all="ignore"):
-        block = hostile(rng, 30, True)
-        whole = sums.of(units_of(block))
-        for i in range(30):
-            alone = sums.of(units_of(block[:, i : i + 1].copy()))
-            for a, b in zip(whole, alone, strict=True):
-                assert np.array_equal(a[:, i], b[:, 0])
+    block = hostile(rng, 30, True)
+    for into, formula in effects(influence(estimand, "logit", True)).values():
+        def flat(blocks, into=into, formula=formula):
+            found = sums_of(into, formula, blocks)
+            return np.concatenate([np.ravel(x) for x in getattr(found, "arrays", (found,))])
+
+        whole = flat([block.copy()])
+        assert (whole == sum(flat([unit]) for unit in alone(units_of(block)))).all()
 
 
 def test_one_person_with_all_its_mass_in_a_cell():
-    at = influence("ATE", "identity", False)
-    overlap = OverlapRows(at, np.linspace(0.1, 0.9, 5))
+    overlap = OverlapRows(influence("ATE", "identity", False), np.linspace(0.1, 0.9, 5))
     block = np.tile(np.array([[1.0], [1.0], [0.2], [0.1], [1.0]]), (1, 7))
     people = BlockOfPeople(block, np.array([0]), np.array([7]))
-    assert STEPS - 7 <= overlap.of(people).sum() <= STEPS
+    assert STEPS - 7 <= sums_of(Masses(12), overlap, [people]).sum() <= STEPS
