@@ -383,7 +383,8 @@ def _person(
     unit = common["unit"]
     if unit is None and declared is not None and options.get("unit") is None:
         unit = declared.unit
-    levelled = [] if declared is None else [k for k, v in declared.items() if hasattr(v, "codes")]
+    variables = {} if declared is None else declared.variables
+    levelled = [name for name, variable in variables.items() if hasattr(variable, "codes")]
     person = person_of(
         unit, *(common[k] for k in ("units", "rows_per_unit", "max_rows", "sort")),
         columns=kinds, levelled=levelled,
@@ -476,14 +477,14 @@ def check_declared(
     a column of a file without types.
     """
     ranges = bounds if isinstance(bounds, Mapping) else {}
-    declared_names = set() if declared is None else set(declared)
+    declared_names = {} if declared is None else declared.variables
     silent = [
         name
         for name in needed
         if name in kinds and name not in declared_names and name not in ranges
     ]
     others = [name for name in kinds if name not in declared_names and name not in ranges]
-    absent = [] if declared is None else [name for name in declared if name not in kinds]
+    absent = [name for name in declared_names if name not in kinds]
     if len(absent) * len(others) > _MOST_PAIRS:  # comparing them all takes longer than the call
         others = []
     for name in absent:
@@ -545,7 +546,8 @@ def check_columns(design: Design, formula: str) -> None:
         return
     vary = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
     listed = [design.columns[j] for j in vary]
-    if vary and all(c.name not in design.schema and c.kind in _MADE for c in listed):
+    declared = design.schema.variables
+    if vary and all(c.name not in declared and c.kind in _MADE for c in listed):
         from dpmodels.formula.describe import public_points
 
         X = np.asarray(design.matrix(public_points(design, 16, (1.0, 2.0))), dtype=float)
@@ -656,8 +658,9 @@ def _possible_identifier(
     """Return a column that may identify people, if no unit was declared."""
     if person is not None or resolved.get("unit") == "attribute":
         return ""
+    variables = () if declared is None else declared.variables
     return identifier_among(
-        [*(declared or ()), *(c for c, kind in kinds.items() if kind not in NO_IDS)]
+        [*variables, *(c for c, kind in kinds.items() if kind not in NO_IDS)]
     )
 
 

@@ -81,7 +81,10 @@ def plan_fit(
         engine = UNITS
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
-    divided = functools.partial(gaussian_part, request, missing, model.failure)
+    failure, notes = (0.0, ()) if model.opening is None else (
+        model.opening.failure, model.opening.notes,
+    )  # fmt: skip
+    divided = functools.partial(gaussian_part, request, missing, failure)
     look = Look.of(request, design, divided(stops=True).mu, rows)
     ranges = divided(stops=look is not None)
     if look is not None:
@@ -118,7 +121,7 @@ def plan_fit(
         scales=numbers if look is None else {**look.printed, **numbers},
         advice=engine.advice(scoring) if noise > forecast.high_noise else (),
         expected_se=expected, detail=detail, forecast=sentence, verdict=verdict,
-        notes=model.notes,
+        notes=notes,
     )  # fmt: skip
 
 

@@ -240,16 +240,6 @@ class ModelSpec:
     opening: Opening | None = None  # Another start of a fit, or None for the released one
     from_public: tuple[float, ...] = ()  # Shares of start and passes after public rows, or empty
 
-    @property
-    def failure(self) -> float:
-        """Probability that released bounds of the start fail."""
-        return 0.0 if self.opening is None else self.opening.failure
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """Qualifications of the guarantee."""
-        return () if self.opening is None else self.opening.notes
-
 
 @dataclass(frozen=True)
 class Opening(ABC):

@@ -87,7 +87,7 @@ class Look:
         """Return the facts that a plan prints about it."""
         return {
             f"stops below usable {self.units} (of {self.n})": self.stop_below,
-            "part of mu^2 that goes back then": 1.0 - self.share - (self.blame.share or 0.0),
+            "part of mu^2 that goes back then": 1.0 - self.share - rules.BLAME_SHARE,
         }
 
     def first(self, part: Part) -> Part:
