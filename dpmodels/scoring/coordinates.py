@@ -459,7 +459,7 @@ def _box_block(
     table = {}
     # by name, not by position: a formula with its terms in another order has the same points
     for j, name in enumerate(sorted(variables)):
-        points = 0.5 + math.sqrt(_prime(j)) * np.arange(1, m + 1)
+        points: Array = 0.5 + math.sqrt(_prime(j)) * np.arange(1, m + 1, dtype=float)
         points = np.asarray(points - np.floor(points))  # in (0, 1) evenly, jointly over j
         table[name] = _spread(variables[name], points, box.get(name), unknown)
     if any(v is None for v in table.values()):

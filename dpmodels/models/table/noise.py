@@ -296,7 +296,8 @@ class TableNoise:
             tables.append(Measured(block.axes, values, *noise))
             if layout.unused:
                 tables.append(Measured((), np.array((total or 0.0) - unused), *noise))
-        return Effects(layout.sizes, tables, None if layout.unused else total)
+        sizes = [axis.size for axis in layout.axes]
+        return Effects(sizes, tables, None if layout.unused else total)
 
     def variance(self, block: int) -> float:
         """Return the noise variance of the cells of a block."""
