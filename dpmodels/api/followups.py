@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels import messages
-from dpmodels.api.releases import holds_moments, signed
+from dpmodels.api.releases import signed
 from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
 from dpmodels.errors import BudgetError, NotReleasedError, RequestError, choice, did_you_mean, shown
@@ -358,7 +358,7 @@ def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed
     call = fit._record.call
     text = updated(call.formula, formula)
     function = getattr(verbs, call.verb)
-    free = holds_moments(data) or hasattr(type(data), "__noisy_table__")
+    free = isinstance(data, Fit) or hasattr(type(data), "__noisy_table__")
     if data is None or (not free and (eps is None or delta is None)):
         lacks = "data again, as a fit contains none" if data is None else "eps= and delta="
         raise RequestError(
