@@ -161,8 +161,9 @@ class Plan(Shown, Generic[Detail]):
         )  # fmt: skip
         public_n = n if request.relation == "replace" else None
         once = 1 + (facts.get("purchase") is not None)  # ranges are estimated in a separate pass
-        shares = shares_of(listed)
-        facts = {"reasons": request.reasons, "passes": once, "shares": shares, **facts}
+        if "shares" not in facts:
+            facts["shares"] = shares_of(listed)
+        facts = {"reasons": request.reasons, "passes": once, **facts}
         return cls(request, design, public_n, listed, guarantee, **facts)
 
     @property

@@ -305,7 +305,8 @@ def call(
     )
     with one_thread():
         estimate = _finite("The charge stands", plan.backend.estimate, plan, release)
-    estimate = estimate.of_copied_rows(request.copies)
+    if request.copies > 1:
+        estimate = estimate.of_copied_rows(request.copies)
     if hasattr(request.public, "printed_with"):
         estimate = request.public.printed_with(estimate)
     if release.why == "rows":

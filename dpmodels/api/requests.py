@@ -345,6 +345,13 @@ def check_split(split: Any) -> Mapping[str, float]:
     return shares
 
 
+#: Arguments that name a column, or are an expression of names, with examples.
+_EXAMPLES = {
+    "subset": "\"age >= 30 and region == 'south'\"",
+    "weights": '"w", a column with a declared range',
+}
+
+
 def _common(options: dict[str, Any]) -> dict[str, Any]:
     """Take the common arguments out of ``options`` and check them."""
     common = {k: options.pop(k, default) for k, default in COMMON_OPTIONS.items()}
@@ -365,8 +372,13 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
     check_level(common["level"])
     if common["split"] is not None:
         common["split"] = check_split(common["split"])
-    _text("subset", common["subset"], "subset=\"age >= 30 and region == 'south'\"")
-    _text("weights", common["weights"], 'weights="w", a column with a declared range')
+    for name, example in _EXAMPLES.items():
+        value = common[name]
+        if value is not None and not isinstance(value, str):  # a column is not its name
+            raise RequestError(
+                f"{name}= must be a string, for example {name}={example}: it is read row by row "
+                f"with the data; got {type(value).__name__}"
+            )
     if common["n"] is not None:
         common["n"] = check_n(common["n"])
     return common
@@ -583,15 +595,6 @@ def check_first(formula: Any) -> Any:
     )
 
 
-def _text(name: str, value: Any, example: str) -> None:
-    """Refuse a column handed over where its name (or an expression of names) is asked for."""
-    if value is not None and not isinstance(value, str):
-        raise RequestError(
-            f"{name}= must be a string, for example {example}: it is read row by row with the "
-            f"data; got {type(value).__name__}"
-        )
-
-
 def _planned_columns(
     formula: str, declared: Schema | None, bounds: Any, common: Mapping[str, Any],
     survey: Survey | None,
@@ -770,7 +773,8 @@ def build_request(
         **({"aside": True} if entry.aside else {}),
     )  # fmt: skip
     check_columns(design, formula)
-    check_subset(request.subset, full, formula)
+    if request.subset is not None:
+        check_subset(request.subset, full, formula)
     if survey is not None:
         request, design = sampled(request, survey, design, labels)
     if request.buy == "all":

@@ -415,7 +415,9 @@ def schema_for(
     """
     needed = list(dict.fromkeys(needed))
     declared: dict[str, Variable] = dict(schema.variables) if schema is not None else {}
-    short = _short_form(bounds, {**dict.fromkeys(data_columns), **dict.fromkeys(declared)})
+    short = {}
+    if bounds is not None and not (isinstance(bounds, str) and bounds == "private"):
+        short = _short_form(bounds, {**dict.fromkeys(data_columns), **dict.fromkeys(declared)})
     inline = {} if formula is None else inline_variables(formula)
     out: dict[str, Variable] = {}
     silent: list[str] = []  # names of which nothing is declared
@@ -427,8 +429,10 @@ def schema_for(
                 f"Columns: {_first_names(data_columns)}"
             )
         kind = str(data_columns[name])
-        if name in declared or name in short:
-            out[name] = _with_short(name, declared.get(name), short.get(name))
+        if name in short:
+            out[name] = _with_short(name, declared.get(name), short[name])
+        elif name in declared:
+            out[name] = declared[name]
         elif name in inline:
             out[name] = inline[name]
         elif kind == "bool":
@@ -496,8 +500,6 @@ def as_recorded(name: str, variable: Variable, columns: Mapping[str, str]) -> Va
 
 def _short_form(bounds: Any, variables: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Return the ranges of ``bounds=``, by variable."""
-    if bounds is None or (isinstance(bounds, str) and bounds == "private"):
-        return {}
     if not isinstance(bounds, Mapping):
         raise SchemaError(
             f'bounds must be a mapping {{"alcohol": (8, 15)}} or "private", got {shown(bounds)}'
@@ -524,11 +526,8 @@ def _short_form(bounds: Any, variables: Mapping[str, Any]) -> dict[str, tuple[An
     return out
 
 
-def _with_short(name: str, declared: Variable | None, pair: tuple[Any, Any] | None) -> Variable:
+def _with_short(name: str, declared: Variable | None, pair: tuple[Any, Any]) -> Variable:
     """Return the declaration of a variable with the range that ``bounds=`` gives it."""
-    if pair is None:
-        assert declared is not None
-        return declared
     if declared is not None and not isinstance(declared, (Real, Count)):
         raise SchemaError(
             f"bounds[{name!r}]: the schema declares {name!r} as {type(declared).__name__}, "

@@ -81,9 +81,7 @@ def plan_fit(
         engine = UNITS
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
-    failure, notes = (0.0, ()) if model.opening is None else (
-        model.opening.failure, model.opening.notes,
-    )  # fmt: skip
+    failure = getattr(model.opening, "failure", 0.0)  # of released bounds of the start
     divided = functools.partial(gaussian_part, request, missing, failure)
     look = Look.of(request, design, divided(stops=True).mu, rows)
     ranges = divided(stops=look is not None)
@@ -106,7 +104,10 @@ def plan_fit(
     opening = tuple(step for scale in scales for step in scale.steps)
     opening_share = math.fsum(s.share or 0.0 for s in opening)
     left = paid.rest * (1.0 - opening_share)
-    closes = {} if model.closing is None else {model.closing.name: model.closing.share * left}
+    steps, closes = scoring.ledger, {}
+    if model.closing is not None:
+        steps = (*steps, model.closing.of(scoring.mu))
+        closes = {model.closing.name: model.closing.share * left}
     printed = {} if look is None else {USABLE_ROWS: look.share}
     printed |= {scale.label: scale.share * paid.rest for scale in scales}
     for name, share in zip(engine.names(len(shares)), shares, strict=True):
@@ -116,12 +117,12 @@ def plan_fit(
     verdict, sentence = forecast.of(noise)
     return paid.plan(
         design, n,
-        [*(s.within(paid.rest) for s in opening), *(s.within(left) for s in scoring.steps)],
+        [*(s.within(paid.rest) for s in opening), *(s.within(left) for s in steps)],
         shares=printed | closes, passes=passes + len(opening) + len(closes),
         scales=numbers if look is None else {**look.printed, **numbers},
         advice=engine.advice(scoring) if noise > forecast.high_noise else (),
         expected_se=expected, detail=detail, forecast=sentence, verdict=verdict,
-        notes=notes,
+        notes=getattr(model.opening, "notes", ()),
     )  # fmt: skip
 
 

@@ -103,11 +103,6 @@ class ScoringPlan:
         """Steps before the fit closes, in the order of the release; their shares are of mu^2."""
         raise NotImplementedError
 
-    @property
-    def steps(self) -> tuple[LedgerStep, ...]:
-        """All steps."""
-        return self.ledger if self.closing is None else (*self.ledger, self.closing.of(self.mu))
-
 
 @dataclass(frozen=True, eq=False)
 class Fitting:

@@ -563,8 +563,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/fit.py",
-        "return n / max(n - rank, 1.0)",
-        "return 1.0",
+        "free = (n - (sample is not None)) / max(n - released.coordinates.rank, 1.0)",
+        "free = 1.0",
         ("tests/unit/scoring/test_pins.py",),
     ),
     # -- families, quantiles, robust losses
