@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from dpmodels.records import Estimate, Request
     from dpmodels.registry import Backend
     from dpmodels.results.fit import Fit
+    from dpmodels.units import Person
 
 
 # -- The one route of every fit: plan, open the door, release, estimate.
@@ -80,7 +81,8 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
     large = check_size(request, call.design, n)
     uncharged = "Nothing was read or charged"
     backend, reasons = _finite(uncharged, request.method.chosen, request, call.design, n)
-    _serves_people(request, backend, reasons)
+    if request.unit is not None:
+        _serves_people(request, request.unit, backend, reasons)
     request = replace(request, reasons=(*request.reasons, *reasons))
     planned: Any = backend.plan
     if request.unit is not None and request.unit.most:
@@ -144,22 +146,21 @@ def _extreme(request: Request) -> bool:
     return not 1e-9 < request.eps < 1e4 or 0.0 < request.delta < 1e-60 or request.delta > 0.999
 
 
-def _serves_people(request: Request, backend: Backend, reasons: tuple[str, ...]) -> None:
+def _serves_people(
+    request: Request, person: Person, backend: Backend, reasons: tuple[str, ...]
+) -> None:
     """Refuse a call for people whose backend has a proof for rows only."""
-    able = backend.people
-    if request.unit is None or (able and not request.unit.most):
-        return
-    if able and not request.method.kept:
+    if person.most and backend.people and not request.method.kept:
         raise RequestError(
             f"{request.verb}(method={request.method.name!r}) has a proof for people with any "
             "number of rows: leave max_rows= out"
         )
-    if request.unit.most:
+    if person.most or backend.people:
         return
     why = f" ({'; '.join(reasons)})" if reasons else ""
     raise RequestError(
         f"{request.verb}(method={request.method.name!r}) has a proof for people "
-        f"(unit={request.unit.column!r}) only where it ends by scoring; this call would not"
+        f"(unit={person.column!r}) only where it ends by scoring; this call would not"
         f"{why}. Leave out the options of the other ending, or use at most m rows per person, "
         "with the charge of m rows: max_rows=2"
     )

@@ -395,7 +395,7 @@ def _person(
     unit = common["unit"]
     if unit is None and declared is not None and options.get("unit") is None:
         unit = declared.unit
-    variables = {} if declared is None else declared.variables
+    variables = {} if declared is None or unit is None else declared.variables
     levelled = [name for name, variable in variables.items() if hasattr(variable, "codes")]
     person = person_of(
         unit, *(common[k] for k in ("units", "rows_per_unit", "max_rows", "sort")),

@@ -47,11 +47,6 @@ class Spread:
     variance: float
     scale: float = 0.0
 
-    @property
-    def sd(self) -> float:
-        """Standard deviation."""
-        return math.sqrt(self.variance)
-
 
 def subsets(axes: Axes) -> list[Axes]:
     """Return every subset, smaller ones first."""
@@ -366,11 +361,7 @@ def table_noise(layout: Layout, kind: str, mu: float, eps: float) -> tuple[Table
     candidates: dict[str, TableNoise] = {}
     for name, budget in (("laplace", eps), ("gaussian", mu)):
         if budget > 0 and (kind in ("auto", name) or (kind, name) == ("geometric", "laplace")):
-            def make(
-                shares: tuple[float, ...], name: str = name, budget: float = budget
-            ) -> TableNoise:
-                return TableNoise(name, budget, shares, kind == "geometric")
-
+            make = functools.partial(TableNoise, name, budget, whole=kind == "geometric")
             candidates[name] = _divided(layout, make)
     losses = {name: noise.loss(layout) for name, noise in candidates.items()}
     best = min(losses, key=losses.__getitem__)
