@@ -34,7 +34,6 @@ from dpmodels.scoring.models import (
     Start,
     State,
     roots,
-    scaled_up,
 )
 from dpmodels.scoring.rules import PassShares
 from dpmodels.scoring.run import Chain, ModelSpec
@@ -176,10 +175,6 @@ class Tabulated(Model):
     def most(self, state: State) -> tuple[float, float]:
         """Return the largest values of the table."""
         return float(np.abs(self.psi).max()) / math.sqrt(state.phi), float(self.early.max())
-
-    def updated(self, state: State, H: Array, ratio: float | None) -> State:
-        """Return the scale of the score."""
-        return state if ratio is None else replace(state, phi=scaled_up(state.phi, ratio))
 
     def unit(self, state: State) -> float:
         """Return the residual sd of the start."""
