@@ -77,7 +77,7 @@ def plan_quantile(request: Request, design: Design, n: int | None) -> Plan[Any]:
 def estimate_quantile(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step of every quantile to the user's units."""
     return estimate_fit(
-        plan, release, lambda part: {"sparsity": math.sqrt(part.before.phi) / part.unit}
+        plan, release, lambda part: {"sparsity": math.sqrt(part.release.before.phi) / part.unit}
     )
 
 
@@ -256,7 +256,7 @@ def estimate_mest(plan: Plan[Any], release: Release) -> Estimate:
     def stats(part: Part) -> dict[str, float]:
         if plan.detail.chains[0].raw:  # a family: its scale is not one of residuals
             return {}
-        return {"scale": math.sqrt(part.before.phi) / part.unit}
+        return {"scale": math.sqrt(part.release.before.phi) / part.unit}
 
     return estimate_fit(plan, release, stats)
 

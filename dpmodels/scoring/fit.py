@@ -214,14 +214,9 @@ class Part:
     constant: Array | None = None
 
     @property
-    def before(self) -> State:
-        """State at which the last pass was evaluated."""
-        return self.release.before
-
-    @property
     def spread(self) -> Array:
         """Map of the whitened score of a unit to the coefficients."""
-        out = np.asarray(self.T @ self.inference.inverse * math.sqrt(self.before.phi))
+        out = np.asarray(self.T @ self.inference.inverse * math.sqrt(self.release.before.phi))
         return out @ roots(self.inference.meat)[0] if self.inference.plan.people else out
 
 
@@ -399,21 +394,27 @@ def _infer(plan: Plan[ScoredDetail], release: Release, i: int) -> Inference:
     Without sampling errors where clusters cannot be counted.
     """
     released: ScoringRelease = release.detail
-    fit, clusters, sample = released.fits[i], released.clusters, plan.request.sample
+    fit, coordinates, clusters = released.fits[i], released.coordinates, released.clusters
     by_cluster = None if clusters is None else functools.partial(released.meat, i)
     if fit.plans[-1].people:
         out = infer_units(fit, plan.detail.rows, by_cluster)
-    else:  # small-sample factor of the errors: HC1, CRV1, or 1 for the errors of a survey
-        n, free = fit.plans[-1].rows, 1.0
-        if sample is None or sample.frame.survey.errors_only:
-            free = (n - (sample is not None)) / max(n - released.coordinates.rank, 1.0)
+    else:
         out = infer(
-            fit.released[-1], fit.plans[-1], fit.before, fit.last, fit.model, free=free,
+            fit.released[-1], fit.plans[-1], fit.before, fit.last, fit.model,
+            free=_free(plan, fit.plans[-1].rows, coordinates.rank),
             by_cluster=by_cluster,
         )  # fmt: skip
     if clusters is None or not clusters.few:
         return out
     return replace(out, sampling=np.full_like(out.sampling, math.nan))
+
+
+def _free(plan: Plan[Any], n: float, rank: int) -> float:
+    """Return the small-sample factor of the errors: HC1, CRV1, or 1 for the errors of a survey."""
+    sample = plan.request.sample
+    if sample is None:
+        return n / max(n - rank, 1.0)
+    return (n - 1.0) / max(n - rank, 1.0) if sample.frame.survey.errors_only else 1.0
 
 
 def _more_flags(
