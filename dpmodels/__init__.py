@@ -126,8 +126,8 @@ __all__ = [*_EXPORTS, "__version__"]
 
 def __getattr__(name: str) -> Any:
     if name in _EXPORTS:
-        globals()[name] = found = getattr(importlib.import_module(_EXPORTS[name]), name)
-        return found
+        globals()[name] = exported = getattr(importlib.import_module(_EXPORTS[name]), name)
+        return exported
     if name in _PUBLIC_MODULES:
         return importlib.import_module(f"dpmodels.{name}")
     from dpmodels.errors import did_you_mean

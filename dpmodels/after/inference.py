@@ -430,9 +430,9 @@ class BiasBound:
     def frozen(self) -> BiasBound:
         """Return a copy whose arrays cannot be written to."""
         parts = []
-        for T, one in self.parts:
-            copies = read_only({"T": T, "scores": one.scores, "H": one.H, "moved": one.moved})
-            parts.append((copies.pop("T"), replace(one, **copies)))
+        for T, rule in self.parts:
+            copies = read_only({"T": T, "scores": rule.scores, "H": rule.H, "moved": rule.moved})
+            parts.append((copies.pop("T"), replace(rule, **copies)))
         return BiasBound(tuple(parts))
 
     def of(self, L: Array) -> Array:

@@ -226,12 +226,7 @@ def layout_of(
         tuple(axes), tuple(dict.fromkeys(blocks)), tuple(dict.fromkeys(sections)), quantiles,
         medians, design.mass_place is not None,
     )  # fmt: skip
-    for cells in (layout.cells(block.axes) for block in layout.blocks):
-        if cells > MOST_CELLS:
-            raise RequestError(
-                f"this table has {cells:,} cells, more than {MOST_CELLS:,}: the noise of a cell "
-                "would be all there is. Merge levels, or drop a variable"
-            )
+    _check_size(layout)
     return layout
 
 
@@ -259,6 +254,16 @@ def _check_categories(program: CellProgram, numbers: set[int], groups: Any, vari
             raise RequestError(
                 f"a table of {':'.join(program.sources[j].name for j in term)} crosses a number "
                 "with another variable: cut it at public points, as in cut(x, breaks=[...])"
+            )
+
+
+def _check_size(layout: Layout) -> None:
+    """Refuse a table of more cells than noise leaves anything of."""
+    for block in layout.blocks:
+        if layout.cells(block.axes) > MOST_CELLS:
+            raise RequestError(
+                f"this table has {layout.cells(block.axes):,} cells, more than {MOST_CELLS:,}: "
+                "the noise of a cell would be all there is. Merge levels, or drop a variable"
             )
 
 
