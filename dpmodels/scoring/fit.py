@@ -47,8 +47,8 @@ from dpmodels.scoring.notes import (
     wide_for_rows,
 )
 from dpmodels.scoring.program import fit_rows
-from dpmodels.scoring.rows import ROWS
-from dpmodels.scoring.run import Fitting, ModelSpec, ScoredDetail, ScoringEngine, ScoringRelease
+from dpmodels.scoring.rows import ROWS, RowEngine
+from dpmodels.scoring.run import Fitting, ModelSpec, ScoredDetail, ScoringRelease
 from dpmodels.scoring.usable import Look
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from dpmodels.notes import Note, Template
     from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.scoring.pass_plan import PassPlan
+    from dpmodels.scoring.units import UnitEngine
     from dpmodels.sums.ask import Ask
 
 
@@ -74,7 +75,7 @@ def plan_fit(
         raise RequestError("vcov='iid' assumes independent rows, and those of a cluster are not")
     if hasattr(request.public, "start"):
         model = request.public.start.opens(model)
-    engine: ScoringEngine = ROWS
+    engine: RowEngine | UnitEngine = ROWS
     if of_units or request.unit is not None:
         from dpmodels.scoring.units import UNITS
 
