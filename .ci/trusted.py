@@ -50,7 +50,7 @@ GROUPS = (
         "Whose rows these are",
         "A row is read once a pass, by public places or secret coins; a person's rows together.",
         "places.py sources/rows.py sources/people.py sources/sorted.py "
-        "sources/summed.py sources/tables.py",
+        "sources/summed.py sources/tasks.py sources/tables.py units.py",
     ),
     (
         "Proofs of their own",

@@ -15,81 +15,48 @@ from typing import Any
 
 from dpmodels._version import __version__
 
-#: public name -> module that holds it
+#: Public name -> module that holds it, imported when the name is first used.
 _EXPORTS = {
-    "dp_ols": "dpmodels.api",
-    "dp_iv": "dpmodels.api",
-    "dp_moments": "dpmodels.api",
-    "dp_glm": "dpmodels.api",
-    "dp_gptr": "dpmodels.api",
-    "dp_pate": "dpmodels.api",
-    "dp_pca": "dpmodels.api",
-    "dp_select": "dpmodels.api",
-    "dp_vote": "dpmodels.api",
-    "dp_ate": "dpmodels.api",
-    "dp_mean": "dpmodels.api",
-    "dp_bayes": "dpmodels.api",
-    "dp_eptr": "dpmodels.api",
-    "check_safety": "dpmodels.models.selection",
-    "dp_npreg": "dpmodels.api",
-    "balanced_error": "dpmodels.results.effects",
-    "confusion_table": "dpmodels.results.effects",
-    "PublicMoments": "dpmodels.models.linear.scored",
-    "dp_quantreg": "dpmodels.api",
-    "dp_mest": "dpmodels.api",
-    "dp_release": "dpmodels.api",
-    "IndexLoss": "dpmodels.models.noised.losses",
-    "load_release": "dpmodels.api",
-    "NoisyTable": "dpmodels.models.noised.table",
-    "dp_table": "dpmodels.api",
-    "dp_survdiff": "dpmodels.api",
-    "dp_coxph": "dpmodels.api",
-    "dp_feols": "dpmodels.api",
-    "dp_fepois": "dpmodels.api",
-    "dp_multinom": "dpmodels.api",
-    "dp_polr": "dpmodels.api",
-    "dp_survfit": "dpmodels.api",
-    "dp_test": "dpmodels.api",
-    "dp_quantile": "dpmodels.api",
-    "per_person": "dpmodels.api.call",
-    "plan": "dpmodels.api",
-    "connect": "dpmodels.sources.tasks",
-    "Elsewhere": "dpmodels.sources.tasks",
-    "partial_sums": "dpmodels.sources.tasks",
-    "methods": "dpmodels.registry",
-    "register_method": "dpmodels.registry",
-    "Method": "dpmodels.registry",
-    "Option": "dpmodels.registry",
-    "Backend": "dpmodels.registry",
-    "Schema": "dpmodels.formula.schema",
-    "Real": "dpmodels.variables",
-    "Levels": "dpmodels.variables",
-    "Ordered": "dpmodels.variables",
-    "Binary": "dpmodels.variables",
-    "Count": "dpmodels.variables",
-    "Date": "dpmodels.variables",
-    "read_csv": "dpmodels.sources.files",
-    "inspect_source": "dpmodels.api.inspected",
-    "dp_levels": "dpmodels.api.levels",
-    "Budget": "dpmodels.privacy.budget",
-    "load": "dpmodels.results",
-    "anova": "dpmodels.results",
-    "coef_plot": "dpmodels.results",
-    "combine": "dpmodels.results.synthetic",
-    "etable": "dpmodels.results",
-    "modelsummary": "dpmodels.results",
-    "tidy_style": "dpmodels.results",
-    "Study": "dpmodels.study",
-    "Survey": "dpmodels.survey",
-    "describe": "dpmodels.formula",
-    "register_rowwise": "dpmodels.formula",
-    "show_versions": "dpmodels.api.call",
-    "explain": "dpmodels.gain",
-    "meta": "dpmodels.results.meta",
-    "pool": "dpmodels.api.pool",
-    "iplot": "dpmodels.results.event_study",
-    "tbl_merge": "dpmodels.results.merged",
-    "tbl_stack": "dpmodels.results.merged",
+    name: f"dpmodels.{module}"
+    for module, names in {
+        "api.call": "per_person plan show_versions",
+        "api.custom": "dp_eptr dp_gptr dp_pate dp_select dp_vote",
+        "api.inspected": "inspect_source",
+        "api.levels": "dp_levels",
+        "api.multivariate": "dp_bayes dp_iv dp_mean dp_moments dp_npreg dp_pca",
+        "api.pool": "pool",
+        "api.regressions": (
+            "dp_ols dp_glm dp_quantreg dp_mest dp_feols dp_fepois dp_multinom dp_polr"
+        ),
+        "api.releases": "dp_release load_release",
+        "api.survival": "dp_coxph dp_survdiff dp_survfit",
+        "api.tables": "dp_quantile dp_table dp_test",
+        "api.treatment": "dp_ate",
+        "formula": "describe register_rowwise",
+        "formula.schema": "Schema",
+        "gain": "explain",
+        "models.linear.scored": "PublicMoments",
+        "models.noised.losses": "IndexLoss",
+        "models.noised.table": "NoisyTable",
+        "models.selection": "check_safety",
+        "privacy.budget": "Budget",
+        "registry": "methods register_method Method Option Backend",
+        "results.effects": "balanced_error confusion_table",
+        "results.event_study": "iplot",
+        "results.fit": "load",
+        "results.forest": "coef_plot",
+        "results.inference": "tidy_style",
+        "results.merged": "tbl_merge tbl_stack",
+        "results.meta": "meta",
+        "results.side_by_side": "anova etable modelsummary",
+        "results.synthetic": "combine",
+        "sources.files": "read_csv",
+        "sources.tasks": "connect Elsewhere partial_sums",
+        "study": "Study",
+        "survey": "Survey",
+        "variables": "Real Levels Ordered Binary Count Date",
+    }.items()
+    for name in names.split()
 }
 #: Names of verbs in other packages.
 _MEANT_VERBS = {
@@ -126,7 +93,8 @@ __all__ = [*_EXPORTS, "__version__"]
 
 def __getattr__(name: str) -> Any:
     if name in _EXPORTS:
-        return getattr(importlib.import_module(_EXPORTS[name]), name)
+        globals()[name] = exported = getattr(importlib.import_module(_EXPORTS[name]), name)
+        return exported
     if name in _PUBLIC_MODULES:
         return importlib.import_module(f"dpmodels.{name}")
     from dpmodels.errors import did_you_mean

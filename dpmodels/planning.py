@@ -161,8 +161,9 @@ class Plan(Shown, Generic[Detail]):
         )  # fmt: skip
         public_n = n if request.relation == "replace" else None
         once = 1 + (facts.get("purchase") is not None)  # ranges are estimated in a separate pass
-        shares = shares_of(listed)
-        facts = {"reasons": request.reasons, "passes": once, "shares": shares, **facts}
+        if "shares" not in facts:
+            facts["shares"] = shares_of(listed)
+        facts = {"reasons": request.reasons, "passes": once, **facts}
         return cls(request, design, public_n, listed, guarantee, **facts)
 
     @property
@@ -506,13 +507,6 @@ def _number(x: float | None) -> str:
     return "not known yet" if x is None or x != x else f"{x:.4g}"
 
 
-def _origin(interval: tuple[float, float] | None, bought: bool) -> str:
-    """Return the origin of a column's range; without one, public data bound the row."""
-    if bought:
-        return "bought"
-    return "declared" if interval is not None else "not needed"
-
-
 def _range(plan: Plan[Any], interval: tuple[float, float] | None) -> str:
     if interval is not None:
         return "[{:g}, {:g}]".format(*interval)
@@ -524,7 +518,9 @@ def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
     import pandas as pd
 
     columns, forecasts = plan.design.z, plan.coefficient_forecasts
-    bought = plan.purchase.columns if plan.purchase is not None else ()
+    # without a range, public data bound the row
+    origin = {c.name: "not needed" if c.interval is None else "declared" for c in columns}
+    origin |= {} if plan.purchase is None else dict.fromkeys(plan.purchase.columns, "bought")
     return pd.DataFrame(
         {
             "column": [c.name for c in columns],
@@ -532,7 +528,7 @@ def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
             "kind": [c.kind for c in columns],
             "lower": [c.lower for c in columns],
             "upper": [c.upper for c in columns],
-            "range": [_origin(c.interval, c.name in bought) for c in columns],
+            "range": [origin[c.name] for c in columns],
             "privacy_se": [plan.expected_se.get(c.name, float("nan")) for c in columns],
             "forecast": [forecasts.get(c.name, "") for c in columns],
         }

@@ -221,7 +221,7 @@ class Estimate:
         with each other (``units.md``, 7). Scalars whose errors are of single rows go.
         """
         V = self.vcov_sampling
-        if m <= 1 or not self.released or (V is None and "low" not in self.arrays):
+        if not self.released or (V is None and "low" not in self.arrays):
             return self
         return replace(
             self,

@@ -55,7 +55,7 @@ class Person:
     @property
     def text(self) -> str:
         """The unit as the guarantee states it."""
-        return unit_of(self.column)
+        return _TEXT.format(self.column)
 
 
 def unit_of(column: str) -> str:

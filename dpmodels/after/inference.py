@@ -418,11 +418,6 @@ class Allowance:
         out += np.maximum(length * self.least, sizes) + length * self.far
         return np.asarray(out)
 
-    def frozen(self) -> Allowance:
-        """Return a copy whose arrays cannot be written to."""
-        names = ("scores", "H", "moved")
-        return replace(self, **read_only({name: getattr(self, name) for name in names}))
-
 
 @dataclass(frozen=True, eq=False)
 class BiasBound:
@@ -434,9 +429,11 @@ class BiasBound:
 
     def frozen(self) -> BiasBound:
         """Return a copy whose arrays cannot be written to."""
-        return BiasBound(
-            tuple((read_only({"T": T})["T"], allowance.frozen()) for T, allowance in self.parts)
-        )
+        parts = []
+        for T, rule in self.parts:
+            copies = read_only({"T": T, "scores": rule.scores, "H": rule.H, "moved": rule.moved})
+            parts.append((copies.pop("T"), replace(rule, **copies)))
+        return BiasBound(tuple(parts))
 
     def of(self, L: Array) -> Array:
         """Return (k,) bounds on the bias of combinations ``L b``, L (k, coefficients)."""

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from dpmodels.records import Estimate, Request
     from dpmodels.registry import Backend
     from dpmodels.results.fit import Fit
+    from dpmodels.units import Person
 
 
 # -- The one route of every fit: plan, open the door, release, estimate.
@@ -79,15 +80,16 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
     elif n is None or n < 1:
         raise RequestError("the table has no rows")
     large = check_size(request, call.design, n)
-    choose = _finite(request.method.chosen, "Nothing was read or charged")
-    backend, reasons = choose(request, call.design, n)
-    _serves_people(request, backend, reasons)
+    uncharged = "Nothing was read or charged"
+    backend, reasons = _finite(uncharged, request.method.chosen, request, call.design, n)
+    if request.unit is not None:
+        _serves_people(request, request.unit, backend, reasons)
     request = replace(request, reasons=(*request.reasons, *reasons))
     planned: Any = backend.plan
     if request.unit is not None and request.unit.most:
         planned = functools.partial(capped_plan, planned)
     with one_thread():
-        plan = _finite(planned, "Nothing was read or charged")(request, call.design, n)
+        plan = _finite(uncharged, planned, request, call.design, n)
     advice = [*plan.advice, *large]
     if verb_of(request.verb).design in ("build_design", "build_survival_design"):
         from dpmodels.scoring.coordinates import aliased_advice
@@ -110,38 +112,34 @@ def make_plan(call: Designed, n: int | None) -> Plan[Any]:
     return plan
 
 
-def _finite(step: Callable[..., T], charged: str) -> Callable[..., T]:
-    """Return a public step whose failures on numbers too extreme for floats say so.
+def _finite(charged: str, step: Callable[..., T], planned: Any, *arguments: Any) -> T:
+    """Return a public step's result; a failure on numbers too extreme for floats says so.
 
     Privacy: plans depend on public facts and estimates on released numbers, so the error may be
     shown.
     """
-
-    def guarded(planned: Any, *arguments: Any) -> T:
-        request: Request = getattr(planned, "request", planned)
-        try:
-            return step(planned, *arguments)
-        except MemoryError:  # left first: its traceback contains the values that did not fit
-            pass
-        except (ArithmeticError, ValueError, IndexError, PrivacyBugError) as error:
-            ours = isinstance(error, DPModelsError)
-            if ours and not (isinstance(error, PrivacyBugError) and _extreme(request)):
-                raise
-            numeric = isinstance(error, ArithmeticError) or type(error).__name__ == "LinAlgError"
-            if not (numeric or _extreme(request)):
-                raise
-            raise RequestError(
-                f"{request.verb}(method={request.method.name!r}) cannot be computed at eps = "
-                f"{request.eps:g}, delta = {request.delta:g} with these ranges and options: some "
-                f"number on the way is beyond floating point ({type(error).__name__}: {error}). "
-                f"{charged}. Take less extreme numbers; delta is usually between 1e-4 and 1e-12"
-            ) from error
+    request: Request = getattr(planned, "request", planned)
+    try:
+        return step(planned, *arguments)
+    except MemoryError:  # left first: its traceback contains the values that did not fit
+        pass
+    except (ArithmeticError, ValueError, IndexError, PrivacyBugError) as error:
+        ours = isinstance(error, DPModelsError)
+        if ours and not (isinstance(error, PrivacyBugError) and _extreme(request)):
+            raise
+        numeric = isinstance(error, ArithmeticError) or type(error).__name__ == "LinAlgError"
+        if not (numeric or _extreme(request)):
+            raise
         raise RequestError(
-            f"{request.verb}(method={request.method.name!r}) needs more memory than there is here. "
-            f"{charged}. Take fewer columns or levels"
-        )
-
-    return guarded
+            f"{request.verb}(method={request.method.name!r}) cannot be computed at eps = "
+            f"{request.eps:g}, delta = {request.delta:g} with these ranges and options: some "
+            f"number on the way is beyond floating point ({type(error).__name__}: {error}). "
+            f"{charged}. Take less extreme numbers; delta is usually between 1e-4 and 1e-12"
+        ) from error
+    raise RequestError(
+        f"{request.verb}(method={request.method.name!r}) needs more memory than there is here. "
+        f"{charged}. Take fewer columns or levels"
+    )
 
 
 def _extreme(request: Request) -> bool:
@@ -149,22 +147,21 @@ def _extreme(request: Request) -> bool:
     return not 1e-9 < request.eps < 1e4 or 0.0 < request.delta < 1e-60 or request.delta > 0.999
 
 
-def _serves_people(request: Request, backend: Backend, reasons: tuple[str, ...]) -> None:
+def _serves_people(
+    request: Request, person: Person, backend: Backend, reasons: tuple[str, ...]
+) -> None:
     """Refuse a call for people whose backend has a proof for rows only."""
-    able = backend.people
-    if request.unit is None or (able and not request.unit.most):
-        return
-    if able and not request.method.kept:
+    if person.most and backend.people and not request.method.kept:
         raise RequestError(
             f"{request.verb}(method={request.method.name!r}) has a proof for people with any "
             "number of rows: leave max_rows= out"
         )
-    if request.unit.most:
+    if person.most or backend.people:
         return
     why = f" ({'; '.join(reasons)})" if reasons else ""
     raise RequestError(
         f"{request.verb}(method={request.method.name!r}) has a proof for people "
-        f"(unit={request.unit.column!r}) only where it ends by scoring; this call would not"
+        f"(unit={person.column!r}) only where it ends by scoring; this call would not"
         f"{why}. Leave out the options of the other ending, or use at most m rows per person, "
         "with the charge of m rows: max_rows=2"
     )
@@ -309,8 +306,9 @@ def call(
         _label(plan, typed), plan, plan.backend.release, rows, budget, seed, what="the fit is "
     )
     with one_thread():
-        estimate = _finite(plan.backend.estimate, "The charge stands")(plan, release)
-    estimate = estimate.of_copied_rows(request.copies)
+        estimate = _finite("The charge stands", plan.backend.estimate, plan, release)
+    if request.copies > 1:
+        estimate = estimate.of_copied_rows(request.copies)
     if hasattr(request.public, "printed_with"):
         estimate = request.public.printed_with(estimate)
     if release.why == "rows":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels import messages
-from dpmodels.api.releases import holds_moments, signed
+from dpmodels.api.releases import signed
 from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
 from dpmodels.errors import BudgetError, NotReleasedError, RequestError, choice, did_you_mean, shown
@@ -351,14 +351,14 @@ def updated(old: str, new: Any) -> str:
 @with_numpy_defaults
 def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed: Any) -> Any:
     """Make the call of a fit again, changed; see ``fit.update``."""
-    import dpmodels.api as verbs
+    import dpmodels as dp
     from dpmodels.results.fit import Fit
     from dpmodels.sources.tasks import as_source
 
     call = fit._record.call
     text = updated(call.formula, formula)
-    function = getattr(verbs, call.verb)
-    free = holds_moments(data) or hasattr(type(data), "__noisy_table__")
+    function = getattr(dp, call.verb)
+    free = isinstance(data, Fit) or hasattr(type(data), "__noisy_table__")
     if data is None or (not free and (eps is None or delta is None)):
         lacks = "data again, as a fit contains none" if data is None else "eps= and delta="
         raise RequestError(
@@ -441,7 +441,7 @@ def means(fit: Any, names: list[str], data: Any, *, budget: Any = None, **paid: 
     release protects whom the fit protects. Where the number of rows is private they are part of a
     release of second moments.
     """
-    import dpmodels.api as verbs
+    from dpmodels.api.multivariate import dp_mean, dp_moments
     from dpmodels.sources.tasks import as_source
 
     call, protection = fit._record.call, _rows_protected(fit)
@@ -459,10 +459,10 @@ def means(fit: Any, names: list[str], data: Any, *, budget: Any = None, **paid: 
     }
     if protection["relation"] == "add-remove":
         guess = {"n_guess": call.options.get("n_guess")}
-        return verbs.dp_moments(f"~ {quoted}", data, **arguments, **guess, budget=budget, **paid)
+        return dp_moments(f"~ {quoted}", data, **arguments, **guess, budget=budget, **paid)
     if design is not None:
         arguments["design"] = design
-    return verbs.dp_mean(f"{quoted} ~ 1", data, **arguments, budget=budget, **paid)
+    return dp_mean(f"{quoted} ~ 1", data, **arguments, budget=budget, **paid)
 
 
 def _check_means(protection: dict[str, Any], design: Survey | None, quoted: str) -> None:

@@ -15,7 +15,6 @@ from dpmodels.api.releases import (
     fit_of_functionals,
     functionals_on,
     given_names,
-    holds_moments,
     require,
 )
 from dpmodels.api.requests import check_first, check_level, choose_method, formula_text
@@ -417,9 +416,11 @@ def dp_iv(
     >>> list(fit.params.index)
     ['Intercept', 'physlm']
     """
+    from dpmodels.results.fit import Fit
+
     main, instruments = _parts(formula)
     check_level(level)
-    if holds_moments(data):
+    if isinstance(data, Fit):
         refused = given_names(
             eps=eps, delta=delta, method=method, schema=schema, bounds=bounds, public=public,
             budget=budget, seed=seed,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.api.call import as_typed, call
 from dpmodels.api.releases import REQUIRED
-from dpmodels.api.requests import Choice, choose_method, glm_arguments, with_base
+from dpmodels.api.requests import choose_method, glm_arguments, with_base
 from dpmodels.errors import RequestError, shown
 from dpmodels.formula.words import is_one_name, split_effects, written_name
 from dpmodels.verbs import like
@@ -221,12 +222,11 @@ def dp_glm(
         formula, family=family, event=event, link=link, offset=offset, exposure=exposure, **options
     )
     options |= {} if unit is None else {"unit": unit}
-
-    def default() -> Choice:
-        return choose_method("dp_glm", method, public, inference=inference, options=options)
-
+    choose = functools.partial(
+        choose_method, "dp_glm", method, public, inference=inference, options=options
+    )
     return call(
-        "dp_glm", default=default, formula=formula, data=data, eps=eps, delta=delta, method=method,
+        "dp_glm", default=choose, formula=formula, data=data, eps=eps, delta=delta, method=method,
         schema=schema, bounds=bounds, public=public, inference=inference, budget=budget, seed=seed,
         progress=progress, options=options, design_options=design_options, typed=typed,
     )  # fmt: skip

@@ -342,10 +342,11 @@ def require(verb: str, eps: Any, delta: Any, options: Mapping[str, Any] | None =
 def fit_of(verb: str, data: Any) -> Callable[..., Fit] | None:
     """Return the function that fits on a release, or None if the data is a table."""
     from dpmodels.registry import method_names
+    from dpmodels.results.fit import Fit
 
     if hasattr(type(data), "__noisy_table__"):
         return _fit_on_release if "drcl" in method_names(verb) else None
-    if not holds_moments(data):
+    if not isinstance(data, Fit):
         return None
     if verb == "dp_ols":
         return _fit_on_moments
@@ -444,13 +445,6 @@ def request_of_other_verb(
 
 
 _BEFORE = "Fitted on a release that was made before: this fit cost nothing."
-
-
-def holds_moments(data: Any) -> bool:
-    """Return whether ``data`` is a fit. A fit with released second moments can be used as data."""
-    from dpmodels.results.fit import Fit
-
-    return isinstance(data, Fit)
 
 
 def _fit_on_moments(

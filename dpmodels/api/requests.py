@@ -345,6 +345,13 @@ def check_split(split: Any) -> Mapping[str, float]:
     return shares
 
 
+#: Arguments that name a column, or are an expression of names, with examples.
+_EXAMPLES = {
+    "subset": "\"age >= 30 and region == 'south'\"",
+    "weights": '"w", a column with a declared range',
+}
+
+
 def _common(options: dict[str, Any]) -> dict[str, Any]:
     """Take the common arguments out of ``options`` and check them."""
     common = {k: options.pop(k, default) for k, default in COMMON_OPTIONS.items()}
@@ -365,8 +372,13 @@ def _common(options: dict[str, Any]) -> dict[str, Any]:
     check_level(common["level"])
     if common["split"] is not None:
         common["split"] = check_split(common["split"])
-    _text("subset", common["subset"], "subset=\"age >= 30 and region == 'south'\"")
-    _text("weights", common["weights"], 'weights="w", a column with a declared range')
+    for name, example in _EXAMPLES.items():
+        value = common[name]
+        if value is not None and not isinstance(value, str):  # a column is not its name
+            raise RequestError(
+                f"{name}= must be a string, for example {name}={example}: it is read row by row "
+                f"with the data; got {type(value).__name__}"
+            )
     if common["n"] is not None:
         common["n"] = check_n(common["n"])
     return common
@@ -383,7 +395,8 @@ def _person(
     unit = common["unit"]
     if unit is None and declared is not None and options.get("unit") is None:
         unit = declared.unit
-    levelled = [] if declared is None else [k for k, v in declared.items() if hasattr(v, "codes")]
+    variables = {} if declared is None or unit is None else declared.variables
+    levelled = [name for name, variable in variables.items() if hasattr(variable, "codes")]
     person = person_of(
         unit, *(common[k] for k in ("units", "rows_per_unit", "max_rows", "sort")),
         columns=kinds, levelled=levelled,
@@ -476,14 +489,14 @@ def check_declared(
     a column of a file without types.
     """
     ranges = bounds if isinstance(bounds, Mapping) else {}
-    declared_names = set() if declared is None else set(declared)
+    declared_names = {} if declared is None else declared.variables
     silent = [
         name
         for name in needed
         if name in kinds and name not in declared_names and name not in ranges
     ]
     others = [name for name in kinds if name not in declared_names and name not in ranges]
-    absent = [] if declared is None else [name for name in declared if name not in kinds]
+    absent = [name for name in declared_names if name not in kinds]
     if len(absent) * len(others) > _MOST_PAIRS:  # comparing them all takes longer than the call
         others = []
     for name in absent:
@@ -545,7 +558,8 @@ def check_columns(design: Design, formula: str) -> None:
         return
     vary = [j for j, c in enumerate(design.columns) if c.kind != "intercept"]
     listed = [design.columns[j] for j in vary]
-    if vary and all(c.name not in design.schema and c.kind in _MADE for c in listed):
+    declared = design.schema.variables
+    if vary and all(c.name not in declared and c.kind in _MADE for c in listed):
         from dpmodels.formula.describe import public_points
 
         X = np.asarray(design.matrix(public_points(design, 16, (1.0, 2.0))), dtype=float)
@@ -579,15 +593,6 @@ def check_first(formula: Any) -> Any:
         f"the first argument is the formula, a string such as 'y ~ x1 + x2'; got "
         f"{type(formula).__name__}" + (": the formula comes before the data" if table else "")
     )
-
-
-def _text(name: str, value: Any, example: str) -> None:
-    """Refuse a column handed over where its name (or an expression of names) is asked for."""
-    if value is not None and not isinstance(value, str):
-        raise RequestError(
-            f"{name}= must be a string, for example {example}: it is read row by row with the "
-            f"data; got {type(value).__name__}"
-        )
 
 
 def _planned_columns(
@@ -656,8 +661,9 @@ def _possible_identifier(
     """Return a column that may identify people, if no unit was declared."""
     if person is not None or resolved.get("unit") == "attribute":
         return ""
+    variables = () if declared is None else declared.variables
     return identifier_among(
-        [*(declared or ()), *(c for c, kind in kinds.items() if kind not in NO_IDS)]
+        [*variables, *(c for c, kind in kinds.items() if kind not in NO_IDS)]
     )
 
 
@@ -767,7 +773,8 @@ def build_request(
         **({"aside": True} if entry.aside else {}),
     )  # fmt: skip
     check_columns(design, formula)
-    check_subset(request.subset, full, formula)
+    if request.subset is not None:
+        check_subset(request.subset, full, formula)
     if survey is not None:
         request, design = sampled(request, survey, design, labels)
     if request.buy == "all":

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from dpmodels.results.fit import Fit
 
 
-def is_moments(data: Any) -> bool:
-    """Whether ``data`` is a fit of ``dp_moments``."""
-    return getattr(data, "model", None) == "dp_moments" and hasattr(data, "_record")
-
-
 def table_from_moments(formula: str, fit: Any, surplus: list[str]) -> Fit:
     """Return a table that is read off released moments, whose guarantee it states: no charge."""
     from dpmodels.models.table.table import Moments, table_of
@@ -172,7 +167,7 @@ def dp_table(
     ['(missing)', 4.0]
     """
     typed, formula = (formula, {"by": by}), with_groups(formula, by)
-    if is_moments(data):
+    if getattr(data, "model", None) == "dp_moments" and hasattr(data, "_record"):
         surplus = given_names(
             medians=medians, quantiles=quantiles, histogram=histogram, budget=budget, seed=seed,
             schema=schema, bounds=bounds, method=method,

@@ -220,13 +220,11 @@ def numeric_rows(
 
 #: Labels are whole numbers from 1 to 2^52, exact as floats; a row without one is in no cluster.
 LAST_LABEL, ALONE = 2.0**52, 0.0
-def check_subset(text: str | None, schema: Schema, formula: str) -> None:
+def check_subset(text: str, schema: Schema, formula: str) -> None:
     """Refuse a comparison in ``subset=`` that every row of the declared ranges meets, or none does.
 
     This is checked in a call, not when a design is made: a fit saved with one can still be opened.
     """
-    if text is None:
-        return
     tree, names = parse_expression(text, formula)
     ctx = Context(formula, schema, f"subset={text}", names, compile_call)
     for left, node, all_rows in comparisons(tree, ctx):

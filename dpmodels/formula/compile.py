@@ -373,10 +373,11 @@ def _level_test(left: ast.expr, op: ast.cmpop, right: ast.expr, ctx: Context) ->
     value = literal(right)
     levels = value if isinstance(op, (ast.In, ast.NotIn)) and isinstance(value, list) else [value]
     if not isinstance(op, (ast.Eq, ast.NotEq, ast.In, ast.NotIn)) or value is ...:
+        bitwise = isinstance(right, ast.BinOp) and isinstance(right.op, (ast.BitAnd, ast.BitOr))
         raise ctx.fail(
             f"a category can be compared with == != or in, for example {written_name(name)} == "
             f"{variable.levels[0]!r}",
-            *([_BRACKETS] if _is_bitwise_logic(right) else []),
+            *[_BRACKETS] * bitwise,
         )
     for level in levels:
         if level not in variable.levels:
@@ -398,11 +399,6 @@ def _at_code(table: Any, name: str, env: Env) -> Rows:
 _BRACKETS = (
     "& and | bind tighter than comparisons: write (x == 'a') & (z > 1), or x == 'a' and z > 1"
 )
-
-
-def _is_bitwise_logic(node: ast.expr) -> bool:
-    """Return whether an expression is written with ``&`` or ``|``."""
-    return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr))
 
 
 def _logical(a: Node, b: Node, both: bool, ctx: Context) -> Node:

@@ -196,7 +196,7 @@ class Design:
         grid = self.grid
         return grid if grid is not None and self.q > max(_FEW, 3 * len(grid.numbers)) else None
 
-    @property
+    @functools.cached_property
     def numbers_first(self) -> tuple[int, ...]:
         """Columns of numbers in a design whose rows are summed by cell; empty for other designs."""
         grid = self.grid_of_images
@@ -574,7 +574,7 @@ def _variables(product: Product) -> frozenset[str]:
 def variables_of(design: Design) -> frozenset[str]:
     """Return the names of the variables that predictors are made of."""
     products = () if design.program is None else design.program.products
-    return frozenset().union(*map(_variables, products))
+    return frozenset().union(*(a.source.variables for p in products for a in p.atoms))
 
 
 def _size(variable: Variable) -> int:

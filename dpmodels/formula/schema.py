@@ -61,9 +61,9 @@ class Schema(Mapping[str, Variable]):
     True
     """
 
-    __slots__ = ("_hash", "_items", "_unit")
+    __slots__ = ("_hash", "_items", "unit")
     _items: dict[str, Variable]
-    _unit: str | None
+    unit: str | None  # Column that identifies people, or None if each row is its own unit
     _hash: int
 
     def __init__(self, /, *unnamed: Any, **variables: Any) -> None:
@@ -77,9 +77,9 @@ class Schema(Mapping[str, Variable]):
         unit = variables.get("unit")
         if isinstance(unit, Mapping):
             unit = str(unit.get("column")) if unit.get("type") == "unit" else None
-        object.__setattr__(self, "_unit", unit if isinstance(unit, str) and unit else None)
+        object.__setattr__(self, "unit", unit if isinstance(unit, str) and unit else None)
         for name, spec in variables.items():
-            if name == "unit" and self._unit is not None:
+            if name == "unit" and self.unit is not None:
                 continue
             failed: SchemaError | None = None
             try:
@@ -90,7 +90,7 @@ class Schema(Mapping[str, Variable]):
                 text = str(failed)
                 raise SchemaError(text if repr(name) in text else f"variable {name!r}: {text}")
         object.__setattr__(self, "_items", items)
-        object.__setattr__(self, "_hash", hash((frozenset(items.items()), self._unit)))
+        object.__setattr__(self, "_hash", hash((frozenset(items.items()), self.unit)))
 
     # -- mapping ---------------------------------------------------------------------------
     def __getitem__(self, name: str) -> Variable:
@@ -112,7 +112,7 @@ class Schema(Mapping[str, Variable]):
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Schema) and self._unit == other._unit
+        same = isinstance(other, Schema) and self.unit == other.unit
         return same and dict(self) == dict(other)  # type: ignore[call-overload, no-any-return]
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -122,15 +122,10 @@ class Schema(Mapping[str, Variable]):
         return (Schema.from_dict, (self.to_dict(),))
 
     def __repr__(self) -> str:
-        inside = "" if self._unit is None else f"    unit = {self._unit!r},\n"
+        inside = "" if self.unit is None else f"    unit = {self.unit!r},\n"
         for name, variable in self._items.items():
             inside += f"    {name if name.isidentifier() else repr(name)} = {variable!r},\n"
         return f"Schema(\n{inside})" if inside else "Schema()"
-
-    @property
-    def unit(self) -> str | None:
-        """Column that identifies people, or None if each row is its own unit of privacy."""
-        return self._unit
 
     @property
     def variables(self) -> Mapping[str, Variable]:
@@ -140,7 +135,7 @@ class Schema(Mapping[str, Variable]):
     # -- building --------------------------------------------------------------------------
     def update(self, other: Mapping[str, Any] | None = None, /, **variables: Any) -> Schema:
         """Return a schema with variables added or replaced; one without a label keeps its own."""
-        unit = {} if self._unit is None else {"unit": self._unit}
+        unit = {} if self.unit is None else {"unit": self.unit}
         new = Schema(**{**unit, **self.variables, **dict(other or {}), **variables})
         labelled = {
             name: {**v.to_dict(), "label": self[name].label}
@@ -173,7 +168,7 @@ class Schema(Mapping[str, Variable]):
     # -- files -----------------------------------------------------------------------------
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Return nested dictionaries."""
-        unit = {} if self._unit is None else {"unit": {"type": "unit", "column": self._unit}}
+        unit = {} if self.unit is None else {"unit": {"type": "unit", "column": self.unit}}
         return {**unit, **{name: v.to_dict() for name, v in self.items()}}
 
     @classmethod
@@ -294,7 +289,7 @@ class Schema(Mapping[str, Variable]):
         width = max(map(len, self._items))
         texts = {name: _in_words(variable) for name, variable in self._items.items()}
         wide = min(max(map(len, texts.values())), 60)
-        lines = [] if self._unit is None else [f"one person: {self._unit}"]
+        lines = [] if self.unit is None else [f"one person: {self.unit}"]
         for name, words in texts.items():
             label = getattr(self._items[name], "label", None) or ""
             lines.append(f"{name:<{width}}  {words:<{wide}}  {label}".rstrip())
@@ -420,7 +415,9 @@ def schema_for(
     """
     needed = list(dict.fromkeys(needed))
     declared: dict[str, Variable] = dict(schema.variables) if schema is not None else {}
-    short = _short_form(bounds, {**dict.fromkeys(data_columns), **dict.fromkeys(declared)})
+    short = {}
+    if bounds is not None and not (isinstance(bounds, str) and bounds == "private"):
+        short = _short_form(bounds, {**dict.fromkeys(data_columns), **dict.fromkeys(declared)})
     inline = {} if formula is None else inline_variables(formula)
     out: dict[str, Variable] = {}
     silent: list[str] = []  # names of which nothing is declared
@@ -432,8 +429,10 @@ def schema_for(
                 f"Columns: {_first_names(data_columns)}"
             )
         kind = str(data_columns[name])
-        if name in declared or name in short:
-            out[name] = _with_short(name, declared.get(name), short.get(name))
+        if name in short:
+            out[name] = _with_short(name, declared.get(name), short[name])
+        elif name in declared:
+            out[name] = declared[name]
         elif name in inline:
             out[name] = inline[name]
         elif kind == "bool":
@@ -501,8 +500,6 @@ def as_recorded(name: str, variable: Variable, columns: Mapping[str, str]) -> Va
 
 def _short_form(bounds: Any, variables: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Return the ranges of ``bounds=``, by variable."""
-    if bounds is None or (isinstance(bounds, str) and bounds == "private"):
-        return {}
     if not isinstance(bounds, Mapping):
         raise SchemaError(
             f'bounds must be a mapping {{"alcohol": (8, 15)}} or "private", got {shown(bounds)}'
@@ -529,11 +526,8 @@ def _short_form(bounds: Any, variables: Mapping[str, Any]) -> dict[str, tuple[An
     return out
 
 
-def _with_short(name: str, declared: Variable | None, pair: tuple[Any, Any] | None) -> Variable:
+def _with_short(name: str, declared: Variable | None, pair: tuple[Any, Any]) -> Variable:
     """Return the declaration of a variable with the range that ``bounds=`` gives it."""
-    if pair is None:
-        assert declared is not None
-        return declared
     if declared is not None and not isinstance(declared, (Real, Count)):
         raise SchemaError(
             f"bounds[{name!r}]: the schema declares {name!r} as {type(declared).__name__}, "

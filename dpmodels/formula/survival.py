@@ -99,13 +99,6 @@ class FollowUp:
     causes: tuple[str, ...] = ()  # Labels of the events 1, 2, ...: ``Survival.causes``
 
 
-def _entered(start: Rows, interval: Interval) -> Rows:
-    """Return times of entry; 0 before the declared range, in which nothing is seen to happen."""
-    if interval is None:
-        return start
-    return where(start < interval[0], 0.0, np.minimum(start, interval[1]))
-
-
 def follow_up(start: Node | None, time: Node, event: Node, names: tuple[str, str, str]) -> FollowUp:
     """Return the nodes of a row's follow-up, each NaN where the row counts as nothing."""
     last = 1.0 if event.interval is None else event.interval[1]
@@ -120,8 +113,10 @@ def follow_up(start: Node | None, time: Node, event: Node, names: tuple[str, str
             happened = where(stop > time.interval[1], 0.0, happened)
             ended = clip(stop, *time.interval)
         if start is not None:
-            entry = row_of(start, raw)
-            begin = _entered(entry, time.interval)
+            begin = entry = row_of(start, raw)
+            if time.interval is not None:  # before the declared range nothing is seen to happen
+                low, high = time.interval
+                begin = where(entry < low, 0.0, np.minimum(entry, high))
             ok = ok & (entry >= 0.0) & (entry < stop) & (begin < ended)
         return where(ok, begin, np.nan), where(ok, ended, np.nan), where(ok, happened, np.nan)
 

@@ -154,7 +154,7 @@ def estimate_scored(plan: Plan[Any], release: Release) -> Estimate:
     weighted = release.design.auxiliary_place("weights") is not None
 
     def stats(part: Part) -> dict[str, float]:
-        before = part.before
+        before = part.release.before
         if family.dispersion == "alpha":
             return {"alpha": before.nuisance}
         people = part.inference.plan.people  # whose meat is of sums, and tells nothing of a row

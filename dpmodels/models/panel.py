@@ -382,7 +382,7 @@ class InterceptModel(UnitModel):
 
     def prelude(self, mu: float) -> tuple[Step, ...]:
         """Return the steps of the first stage and of the averages."""
-        first = self._first(mu, 1).steps
+        first = self._first(mu, 1).ledger
         last = Step(AVERAGES, Gaussian(mu * math.sqrt(SHARE_OF_AVERAGES)), share=SHARE_OF_AVERAGES)
         return (*(step.within(SHARE_OF_FIRST) for step in first), last)
 

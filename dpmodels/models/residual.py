@@ -34,7 +34,6 @@ from dpmodels.scoring.models import (
     Start,
     State,
     roots,
-    scaled_up,
 )
 from dpmodels.scoring.rules import PassShares
 from dpmodels.scoring.run import Chain, ModelSpec
@@ -78,7 +77,7 @@ def plan_quantile(request: Request, design: Design, n: int | None) -> Plan[Any]:
 def estimate_quantile(plan: Plan[Any], release: Release) -> Estimate:
     """Map the last step of every quantile to the user's units."""
     return estimate_fit(
-        plan, release, lambda part: {"sparsity": math.sqrt(part.before.phi) / part.unit}
+        plan, release, lambda part: {"sparsity": math.sqrt(part.release.before.phi) / part.unit}
     )
 
 
@@ -177,10 +176,6 @@ class Tabulated(Model):
         """Return the largest values of the table."""
         return float(np.abs(self.psi).max()) / math.sqrt(state.phi), float(self.early.max())
 
-    def updated(self, state: State, H: Array, ratio: float | None) -> State:
-        """Return the scale of the score."""
-        return state if ratio is None else replace(state, phi=scaled_up(state.phi, ratio))
-
     def unit(self, state: State) -> float:
         """Return the residual sd of the start."""
         return state.nuisance
@@ -261,7 +256,7 @@ def estimate_mest(plan: Plan[Any], release: Release) -> Estimate:
     def stats(part: Part) -> dict[str, float]:
         if plan.detail.chains[0].raw:  # a family: its scale is not one of residuals
             return {}
-        return {"scale": math.sqrt(part.before.phi) / part.unit}
+        return {"scale": math.sqrt(part.release.before.phi) / part.unit}
 
     return estimate_fit(plan, release, stats)
 

@@ -191,11 +191,7 @@ class Fit(Written, Held, MaketablesPlugin):
 
     def __new__(cls, plan: Plan[Any], release: Release, estimate: Estimate) -> Fit:
         """Return a fit of the kind that its verb has."""
-        return object.__new__(kind_of(plan.request.verb) if cls is Fit else cls)
-
-    def __init__(self, plan: Plan[Any], release: Release, estimate: Estimate) -> None:
-        object.__setattr__(self, "_record", Record.of(plan, release, estimate))
-        register()
+        return Fit._of(Record.of(plan, release, estimate))
 
     @classmethod
     def _of(cls, record: Record) -> Fit:

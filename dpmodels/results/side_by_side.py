@@ -35,7 +35,7 @@ from dpmodels.results.summary import STARS, response_of
 from dpmodels.tables.content import RULE, Column, Layout, Row
 from dpmodels.tables.markup import ascii_text
 from dpmodels.tables.numbers import by_row, number, places
-from dpmodels.tables.table import Result, Table, also, check_file, write_file
+from dpmodels.tables.table import SUFFIXES, Result, Table, also, check_file, write_as
 from dpmodels.units import column_of
 
 #: Other names of the types, as in ``summary(fmt)``.
@@ -241,7 +241,7 @@ def etable(
         tuple(fit.privacy for fit in shown_fits),
     )
     if path is not None:
-        write_file(table, path)
+        write_as(table, SUFFIXES[path.suffix.lower()], path)
     if type is None:
         return table
     return table.to_frame() if type == "df" else table.render(type)

@@ -456,11 +456,12 @@ def _box_block(
     variables = design.kinds
     least, a_column, most = rules.BOX_POINTS
     m = min(max(least, a_column * design.p), most)
+    table = {}
     # by name, not by position: a formula with its terms in another order has the same points
-    table = {
-        name: _spread(variables[name], _weyl(m, j), box.get(name), unknown)
-        for j, name in enumerate(sorted(variables))
-    }
+    for j, name in enumerate(sorted(variables)):
+        points: Array = 0.5 + math.sqrt(_prime(j)) * np.arange(1, m + 1, dtype=float)
+        points = np.asarray(points - np.floor(points))  # in (0, 1) evenly, jointly over j
+        table[name] = _spread(variables[name], points, box.get(name), unknown)
     if any(v is None for v in table.values()):
         return None
     if grid is not None:
@@ -506,13 +507,6 @@ def _column_moments(design: Design, unit: UnitScale) -> Array:
             variance[columns] = share * (1.0 - share) * ((hi - lo)[columns]) ** 2
     M: Array = np.outer(mean, mean) + np.diag(variance)
     return M
-
-
-def _weyl(m: int, j: int) -> Array:
-    """Return m fixed points that fill (0, 1) evenly, jointly over j: multiples of root primes."""
-    step = math.sqrt(_prime(j))
-    points = 0.5 + step * np.arange(1, m + 1)
-    return np.asarray(points - np.floor(points))  # the remainder by 1, exactly
 
 
 @functools.lru_cache(maxsize=1024)

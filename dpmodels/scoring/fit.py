@@ -47,8 +47,8 @@ from dpmodels.scoring.notes import (
     wide_for_rows,
 )
 from dpmodels.scoring.program import fit_rows
-from dpmodels.scoring.rows import ROWS
-from dpmodels.scoring.run import Fitting, ModelSpec, ScoredDetail, ScoringEngine, ScoringRelease
+from dpmodels.scoring.rows import ROWS, RowEngine
+from dpmodels.scoring.run import Fitting, ModelSpec, ScoredDetail, ScoringRelease
 from dpmodels.scoring.usable import Look
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from dpmodels.notes import Note, Template
     from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.scoring.pass_plan import PassPlan
+    from dpmodels.scoring.units import UnitEngine
     from dpmodels.sums.ask import Ask
 
 
@@ -74,14 +75,15 @@ def plan_fit(
         raise RequestError("vcov='iid' assumes independent rows, and those of a cluster are not")
     if hasattr(request.public, "start"):
         model = request.public.start.opens(model)
-    engine: ScoringEngine = ROWS
+    engine: RowEngine | UnitEngine = ROWS
     if of_units or request.unit is not None:
         from dpmodels.scoring.units import UNITS
 
         engine = UNITS
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
-    divided = functools.partial(gaussian_part, request, missing, model.failure)
+    failure = getattr(model.opening, "failure", 0.0)  # of released bounds of the start
+    divided = functools.partial(gaussian_part, request, missing, failure)
     look = Look.of(request, design, divided(stops=True).mu, rows)
     ranges = divided(stops=look is not None)
     if look is not None:
@@ -103,7 +105,10 @@ def plan_fit(
     opening = tuple(step for scale in scales for step in scale.steps)
     opening_share = math.fsum(s.share or 0.0 for s in opening)
     left = paid.rest * (1.0 - opening_share)
-    closes = {} if model.closing is None else {model.closing.name: model.closing.share * left}
+    steps, closes = scoring.ledger, {}
+    if model.closing is not None:
+        steps = (*steps, model.closing.of(scoring.mu))
+        closes = {model.closing.name: model.closing.share * left}
     printed = {} if look is None else {USABLE_ROWS: look.share}
     printed |= {scale.label: scale.share * paid.rest for scale in scales}
     for name, share in zip(engine.names(len(shares)), shares, strict=True):
@@ -113,12 +118,12 @@ def plan_fit(
     verdict, sentence = forecast.of(noise)
     return paid.plan(
         design, n,
-        [*(s.within(paid.rest) for s in opening), *(s.within(left) for s in scoring.steps)],
+        [*(s.within(paid.rest) for s in opening), *(s.within(left) for s in steps)],
         shares=printed | closes, passes=passes + len(opening) + len(closes),
         scales=numbers if look is None else {**look.printed, **numbers},
         advice=engine.advice(scoring) if noise > forecast.high_noise else (),
         expected_se=expected, detail=detail, forecast=sentence, verdict=verdict,
-        notes=model.notes,
+        notes=getattr(model.opening, "notes", ()),
     )  # fmt: skip
 
 
@@ -203,14 +208,9 @@ class Part:
     constant: Array | None = None
 
     @property
-    def before(self) -> State:
-        """State at which the last pass was evaluated."""
-        return self.release.before
-
-    @property
     def spread(self) -> Array:
         """Map of the whitened score of a unit to the coefficients."""
-        out = np.asarray(self.T @ self.inference.inverse * math.sqrt(self.before.phi))
+        out = np.asarray(self.T @ self.inference.inverse * math.sqrt(self.release.before.phi))
         return out @ roots(self.inference.meat)[0] if self.inference.plan.people else out
 
 

@@ -192,15 +192,14 @@ class Start:
             rss / c**2,
         )  # fmt: skip
 
-    def above_noise(self) -> Start:
-        """Return the start without the part of theta that noise explains."""
-        by_noise = self.explained_by_noise
-        explained = float(by_noise @ self.M @ by_noise)
-        return replace(self, theta=self.theta - by_noise, variance=self.variance + explained)
-
-    def state(self) -> State:
-        """Return the state after the start of a least-squares model."""
-        return State(self.theta, roots(self.M, self.axes)[1], self.variance, self.M)
+    def state(self, *, above_noise: bool = False) -> State:
+        """Return the state after the start; ``above_noise``: without what noise explains of it."""
+        theta, variance = self.theta, self.variance
+        if above_noise:
+            by_noise = self.explained_by_noise
+            theta = theta - by_noise
+            variance += float(by_noise @ self.M @ by_noise)
+        return State(theta, roots(self.M, self.axes)[1], variance, self.M)
 
     def shifted(self, by: float) -> Array:
         """Return theta with ``by`` added to every linear predictor, if there is a constant."""
@@ -377,7 +376,7 @@ class LeastSquares(Model):
 
     def start(self, start: Start) -> State:
         """Return the state after the start."""
-        state = start.above_noise().state()
+        state = start.state(above_noise=True)
         seen = start.seen if self.ends is None else 0.0
         return replace(state, constant=start.constant, seen=seen)
 
@@ -576,10 +575,9 @@ class Expectile(Model):
 
     def start(self, start: Start) -> State:
         """Shift least squares by the normal expectile of its residual."""
-        start = start.above_noise()
-        state = start.state()
-        shift = _normal_expectile(self.tau) * math.sqrt(start.variance)
-        return replace(state, theta=start.shifted(shift))
+        state = start.state(above_noise=True)
+        shift = _normal_expectile(self.tau) * math.sqrt(state.phi)
+        return replace(state, theta=replace(start, theta=state.theta).shifted(shift))
 
     def evaluate(self, state: State) -> Evaluate:
         """Return the asymmetrically weighted residual, and its weight."""

@@ -112,9 +112,6 @@ class PassPlan:
     scale_cut: float = 0.0  # Largest squared score in the sum that estimates the scale
     # Mean squared noise of a matrix over the value from the sd of its spectral norm.
     energy: float = 1.0
-    # Whether rows have case weights: the meat counts scores up to C, and all of the excess may
-    # have one sign.
-    of_weights: bool = False
 
     @property
     def two_clips(self) -> bool:
@@ -290,7 +287,6 @@ def plan_pass(
         p, last, mu_pass * math.sqrt(total), mu_scale, mu_histogram, math.sqrt(H2), C,
         math.sqrt(J2), noise, relation, n, tail, weighted,
         policy=policy, strength=mu * n, scale_cut=cut * p,
-        of_weights=of_weights,
     )  # fmt: skip
 
 

@@ -217,26 +217,26 @@ def scoring_pass(
     answers = yield tuple(requests)
     entries = known_entries(rows, coordinates)
     return [
-        after_pass(to, fit, plan, turned(turn, sums), entries)
+        after_pass(to, fit, plan, turn, sums, entries)
         for fit, plan, turn, sums in zip(fits, plans, turns, answers, strict=True)
     ]
 
 
-def turned(turn: Array, sums: Released) -> Released:
-    """Return released sums in the coordinates before the rotation: ``Q X Q'``, ``Q s``."""
+def after_pass(
+    to: RowsPlan, fit: Fitting, plan: PassPlan, turn: Array, sums: Released,
+    entries: Known | None,
+) -> Fitting:  # fmt: skip
+    """Return the fit after the Newton step of a pass, in coordinates before the rotation Q.
+
+    There the released sums are ``Q X Q'`` and ``Q s``.
+    """
     matrices = {
         name: turn @ matrix @ turn.T
         for name in MATRICES
         if (matrix := getattr(sums, name)) is not None
     }
     taken = None if sums.taken is None else sums.taken @ turn.T
-    return replace(sums, score=turn @ sums.score, taken=taken, **matrices)
-
-
-def after_pass(
-    to: RowsPlan, fit: Fitting, plan: PassPlan, sums: Released, entries: Known | None
-) -> Fitting:
-    """Return the fit after the Newton step of a pass."""
+    sums = replace(sums, score=turn @ sums.score, taken=taken, **matrices)
     fit = fit.recounted(sums.bins, plan.noise.count, to.n, to.relation)
     state, plan = fit.state, plan.of_rows(plan.rows / to.usable * fit.counted)
     projection = None if entries is None else entries.projection(state.W)

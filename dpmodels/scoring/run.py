@@ -34,10 +34,8 @@ from dpmodels.scoring.step import Step
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
     from dpmodels.notes import Note
-    from dpmodels.records import Request
     from dpmodels.scoring.cluster_plan import ClusterPlan
     from dpmodels.scoring.clusters import ClusterRelease
-    from dpmodels.scoring.expected import Expectation, ScoreLengths
     from dpmodels.scoring.scales import ScalePlan, WeightPlan
     from dpmodels.scoring.usable import Look
     from dpmodels.sums.ask import Read
@@ -69,7 +67,7 @@ class Chain:
 class ScoringPlan:
     """Plan of a scoring fit; each engine has a subclass."""
 
-    engine: ClassVar[ScoringEngine]
+    engine: ClassVar[Any]  # ``RowEngine`` or ``UnitEngine``
 
     # p, n: dimension of theta; units: public, or the guess.
     p: int
@@ -85,29 +83,9 @@ class ScoringPlan:
     usable: float = field(default=1.0, kw_only=True)
 
     # Besides: ``noise``, public, of the last information over its size; the ``forecast`` for
-    # coefficients; ``readings`` of the rows before the fit closes.
-
-    def expected(self, lengths: ScoreLengths, *, stops: bool) -> Expectation:
-        """Return the expected inference of a coefficient.
-
-        Parameters
-        ----------
-        lengths : ScoreLengths
-            Assumed distribution of the lengths of scores.
-        stops : bool
-            Whether follow-up stops before a score is clipped.
-        """
-        raise NotImplementedError
-
-    @property
-    def ledger(self) -> tuple[LedgerStep, ...]:
-        """Steps before the fit closes, in the order of the release; their shares are of mu^2."""
-        raise NotImplementedError
-
-    @property
-    def steps(self) -> tuple[LedgerStep, ...]:
-        """All steps."""
-        return self.ledger if self.closing is None else (*self.ledger, self.closing.of(self.mu))
+    # coefficients; ``readings`` of the rows before the fit closes; ``ledger``, the steps before it
+    # closes, in the order of the release, with shares of mu^2; and ``expected``, the inference of a
+    # coefficient by assumed lengths of scores (``stops``: follow-up ends before one is clipped).
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +142,8 @@ class Fitting:
         )  # fmt: skip
 
 
-class ScoringEngine(ABC):
-    """Plan and release a scoring fit, over rows or over units.
+class ScoringEngine:
+    """Plan and release of a scoring fit: what the engines of rows and of units share.
 
     All of it is public. Releases are in :mod:`dpmodels.scoring.program` and
     :mod:`dpmodels.scoring.units`.
@@ -173,35 +151,9 @@ class ScoringEngine(ABC):
 
     before: ClassVar[tuple[str, ...]]  # Names in ``split=`` of the shares before the passes
 
-    @abstractmethod
-    def schedule(
-        self, request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
-    ) -> Schedule:
-        """Return the chains, shares and first releases of a call."""
-
-    @abstractmethod
-    def plan(self, detail: ScoredDetail, rank: int, relation: str, design: Design) -> ScoringPlan:
-        """Return the plan of the passes for a design of this rank."""
-
     def followed(self, detail: ScoredDetail, scoring: Any, usable: float) -> Any:
         """Return the plan of the passes for a released part of the units that is usable."""
         return replace(scoring, usable=usable)
-
-    @abstractmethod
-    def shown(
-        self, detail: ScoredDetail, scoring: Any
-    ) -> tuple[dict[str, float], Mapping[str, float]]:
-        """Return public numbers and expected errors of a plan."""
-
-    @abstractmethod
-    def advice(self, scoring: Any) -> tuple[str, ...]:
-        """Return warnings of a model that its budget does not carry."""
-
-    @abstractmethod
-    def scorers(
-        self, detail: ScoredDetail, release: ScoringRelease, design: Design
-    ) -> tuple[tuple[Any, ...], tuple[Array, ...]]:
-        """Return the scores at the final fit, for sums by cluster, and the turns to them."""
 
     def names(self, many: int) -> tuple[str, ...]:
         """Return the names in ``split=`` for a number of shares."""
@@ -240,16 +192,6 @@ class ModelSpec:
     closing: Closing | None = None  # Release after the passes
     opening: Opening | None = None  # Another start of a fit, or None for the released one
     from_public: tuple[float, ...] = ()  # Shares of start and passes after public rows, or empty
-
-    @property
-    def failure(self) -> float:
-        """Probability that released bounds of the start fail."""
-        return 0.0 if self.opening is None else self.opening.failure
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """Qualifications of the guarantee."""
-        return () if self.opening is None else self.opening.notes
 
 
 @dataclass(frozen=True)
@@ -322,7 +264,7 @@ class ScoredDetail:
     """Decisions of a scoring fit before the first row."""
 
     model: ModelSpec  # Specification from the verb
-    engine: ScoringEngine  # Over rows, or over units
+    engine: Any  # Over rows (``RowEngine``), or over units (``UnitEngine``)
     chains: tuple[Chain, ...]  # As the engine plans them
     design: Design  # As planned
     rows: int  # Units of the public rules

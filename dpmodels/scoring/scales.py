@@ -22,8 +22,6 @@ from dpmodels.formula.build import build_design
 from dpmodels.formula.design import variables_of
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
-from dpmodels.proof.sets import OneHot
-from dpmodels.proof.statistics import Stack, Sum
 from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import Coordinates, most_root, narrowed
 from dpmodels.scoring.pass_plan import count_of, power_of_two
@@ -80,15 +78,11 @@ class ScalePlan:
             )
         )
 
-    def histograms(self, k: int) -> Stack:
-        """Return histogram k (0: positions, 1: distances) of every variable: one bin each."""
-        d = len(self.names)
-        return Stack((Sum(OneHot((rules.CELLS, rules.DISTANCE_OCTAVES)[k])),) * d, (1.0,) * d)
-
     def noise(self, k: int) -> float:
-        """Return the noise sd of the bins of histogram k."""
+        """Return the noise sd of histogram k (0: positions, 1: distances): one per variable."""
+        d, bins = len(self.names), (rules.CELLS, rules.DISTANCE_OCTAVES)[k]
         mechanism = Gaussian(self.mu * math.sqrt(rules.NUMBER_SHARES[k]))
-        return float(noise_of(self.histograms(k), mechanism, self.relation)[0])
+        return float(noise_of(Bins(d, bins).statistic, mechanism, self.relation)[0])
 
 
 def columns_of_numbers(design: Design) -> tuple[tuple[str, ...], tuple[int, ...]]:

@@ -198,14 +198,10 @@ class Regression(Expansion):
         """Return the state with the scale that a pass estimated."""
         return self.score.updated(state, H, ratio)
 
-    def _constant(self, H: Array) -> float:
-        """Return the sum of a unit's weights omega, by the information of the constant."""
-        a = self.coordinates.constant
-        return max(float(a @ H @ a), 1e-3) if a is not None else 1.0
-
     def events(self, H: Array) -> float:
         """Return the sum of a unit's weights: its events for counts, otherwise at least 1."""
-        omega = self._constant(H)
+        a = self.coordinates.constant  # whose information is the sum of a unit's weights omega
+        omega = max(float(a @ H @ a), 1e-3) if a is not None else 1.0
         return omega if not self.score.of_residual and not self.score.bounded else max(omega, 1.0)
 
     def longest(self, state: State) -> float:

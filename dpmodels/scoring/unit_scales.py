@@ -319,8 +319,9 @@ def recentred(coordinates: Coordinates, design: Design, spreads: tuple[Spread, .
     box = {}
     for spread in spreads:
         if spread.number.place < design.p:
-            centre, sd = spread.mean, spread.root_mean_square
-            if spread.scale is not None:
+            if spread.scale is None:
+                centre, sd = spread.mean, spread.root_mean_square
+            else:
                 centre = spread.quantile(0.5)
                 sd = sd_of_box(spread.scale, spread.number.high - spread.number.low)
             box[spread.number.name] = centre - math.sqrt(3.0) * sd, centre + math.sqrt(3.0) * sd

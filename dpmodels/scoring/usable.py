@@ -52,12 +52,6 @@ class Look:
         return 1.0 / (self.mu * math.sqrt(self.share))
 
     @property
-    def step(self) -> Step:
-        """Return the step of the count."""
-        mu = self.mu * math.sqrt(self.share)
-        return Step(USABLE_ROWS, Gaussian(mu), share=self.share, reply_test=True)
-
-    @property
     def blame(self) -> Step:
         """Return the step of the counts by variable, which the last pass pays for after a stop."""
         mu = self.mu * math.sqrt(rules.BLAME_SHARE)
@@ -87,7 +81,7 @@ class Look:
         """Return the facts that a plan prints about it."""
         return {
             f"stops below usable {self.units} (of {self.n})": self.stop_below,
-            "part of mu^2 that goes back then": 1.0 - self.share - (self.blame.share or 0.0),
+            "part of mu^2 that goes back then": 1.0 - self.share - rules.BLAME_SHARE,
         }
 
     def first(self, part: Part) -> Part:
@@ -95,12 +89,13 @@ class Look:
         remaining = 1.0 - self.share
         root = math.sqrt(remaining)
         steps = [replace(s, mechanism=Gaussian(s.mechanism.mu * root)) for s in part.steps]
-        bought = part.purchase
+        mu, bought = self.mu * math.sqrt(self.share), part.purchase
+        count = Step(USABLE_ROWS, Gaussian(mu), share=self.share, reply_test=True)
         if bought is not None:
             bought = replace(bought, mu=bought.mu * root)
         return replace(
             part, share=self.share + remaining * part.share, purchase=bought,
-            steps=(self.step, *(s.within(remaining) for s in steps)),
+            steps=(count, *(s.within(remaining) for s in steps)),
         )  # fmt: skip
 
     def ask(

@@ -261,11 +261,6 @@ def check_file(path: Any) -> Path:
     return file
 
 
-def write_file(shown_: Shown, path: Path) -> None:
-    """Write a table, in UTF-8, or as a Word file; the suffix says how."""
-    write_as(shown_, SUFFIXES[path.suffix.lower()], path)
-
-
 def write_as(shown_: Shown, fmt: str, path: Any) -> None:
     """Write a table in one format, whatever the name of the file."""
     if not isinstance(path, (str, Path)):

@@ -563,7 +563,7 @@ def estimate(plan: Plan[Any], release: Release) -> Estimate:
         a, r_squared = part.constant, {}
         # by the information; the count of the histogram has less noise, and rows by it are complete
         share = 1.0 if a is None else min(float(a @ part.inference.H @ a), 1.0)
-        variance = _residual_variance(part, share) * part.before.phi
+        variance = _residual_variance(part, share) * part.release.before.phi
         if a is not None:
             r_squared = _r_squared(plan, release, part, variance, share)
         return {**r_squared, "sigma": math.sqrt(variance) / part.unit}
@@ -612,7 +612,7 @@ def _r_squared(
     inference, last, a = part.inference, part.inference.plan, part.constant
     n = last.rows
     coordinates: Coordinates = release.detail.coordinates
-    p, phi = coordinates.rank, part.before.phi
+    p, phi = coordinates.rank, part.release.before.phi
     if not release.design.has_intercept or a is None or last.people:
         return {}
     # as a function of rows: aliased columns have no other

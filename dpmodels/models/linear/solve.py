@@ -138,8 +138,8 @@ def _risk_terms(m: Moments, lam: float, floor: Array | None) -> tuple[Array, flo
     return th, q, l
 
 
-def stein_ridge(m: Moments, *, scale: bool = True) -> Solution:
-    """Choose ridge and factor (in [0, 1]; 1 without ``scale``) by Stein's estimate of the loss.
+def stein_ridge(m: Moments) -> Solution:
+    """Choose ridge and factor (in [0, 1]) by Stein's estimate of the loss.
 
     ``lambda_min(M) + lam >= s sqrt(2p) / 2`` keeps the inverse away from singular. 60
     log-spaced multiples of ``s sqrt(2p)`` are searched.
@@ -152,7 +152,7 @@ def stein_ridge(m: Moments, *, scale: bool = True) -> Solution:
     best: Solution | None = None
     for lam, floor in candidates:
         th, q, l = _risk_terms(m, lam, floor)
-        c = min(1.0, max(0.0, l / q)) if scale and q > 0 else 1.0
+        c = min(1.0, max(0.0, l / q)) if q > 0 else 1.0
         risk = c * c * q - 2.0 * c * l
         if best is None or risk < best.risk:
             best = Solution(c * th, lam, c, risk)

@@ -165,16 +165,12 @@ class ByInterval(FollowedUp):
         q = z[row.tolist()] * z[other.tolist()] * total(stack(*expected)) * factor
         by_stratum = (part * mine for mine in strata for part in residual)
         scores = (z * part for part in residual)
-        return _only(stack(*scores, *by_stratum, *(z * part for part in e), *e, q))
+        score = stack(*scores, *by_stratum, *(z * part for part in e), *e, q)
+        return Scores(score, lambda: (score,))  # nothing asks for the information
 
     def _at_risk_sum(self, stratum: Rows, T: Rows) -> Rows:
         """Return the cumulative baseline hazard up to T."""
         return self._integral_up_to(slice(1), stratum, T, self._cell(T))[0]
-
-
-def _only(score: Rows) -> Scores:
-    """Return scores whose information nothing asks for."""
-    return Scores(score, lambda: (score,))
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,11 +100,6 @@ class Layout:
     # weights leave, and rows outside ``subset=``.
     unused: bool = False
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of cells of each axis."""
-        return tuple(a.size for a in self.axes)
-
     def cells(self, axes: tuple[int, ...]) -> int:
         """Return the number of cells of a table."""
         return math.prod(self.axes[j].size for j in axes)

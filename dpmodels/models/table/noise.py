@@ -47,11 +47,6 @@ class Spread:
     variance: float
     scale: float = 0.0
 
-    @property
-    def sd(self) -> float:
-        """Standard deviation."""
-        return math.sqrt(self.variance)
-
 
 def subsets(axes: Axes) -> list[Axes]:
     """Return every subset, smaller ones first."""
@@ -296,7 +291,8 @@ class TableNoise:
             tables.append(Measured(block.axes, values, *noise))
             if layout.unused:
                 tables.append(Measured((), np.array((total or 0.0) - unused), *noise))
-        return Effects(layout.sizes, tables, None if layout.unused else total)
+        sizes = [axis.size for axis in layout.axes]
+        return Effects(sizes, tables, None if layout.unused else total)
 
     def variance(self, block: int) -> float:
         """Return the noise variance of the cells of a block."""
@@ -365,11 +361,7 @@ def table_noise(layout: Layout, kind: str, mu: float, eps: float) -> tuple[Table
     candidates: dict[str, TableNoise] = {}
     for name, budget in (("laplace", eps), ("gaussian", mu)):
         if budget > 0 and (kind in ("auto", name) or (kind, name) == ("geometric", "laplace")):
-            def make(
-                shares: tuple[float, ...], name: str = name, budget: float = budget
-            ) -> TableNoise:
-                return TableNoise(name, budget, shares, kind == "geometric")
-
+            make = functools.partial(TableNoise, name, budget, whole=kind == "geometric")
             candidates[name] = _divided(layout, make)
     losses = {name: noise.loss(layout) for name, noise in candidates.items()}
     best = min(losses, key=losses.__getitem__)

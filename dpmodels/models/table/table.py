@@ -246,7 +246,7 @@ def _counts(c: _Context, section: Section) -> tuple[Array, Array]:
     else:
         z = np.full(p.shape, c.z)
     low, high = share_interval(share, n / copies, tau, z)
-    out[0], out[1], out[2] = count, 0.0, spread.sd
+    out[0], out[1], out[2] = count, 0.0, math.sqrt(spread.variance)
     out[3], out[4] = count - half, count + half
     se = np.sqrt(copies * p * (1 - p) / n + tau**2)
     if n >= _SMALL * math.sqrt(of_total):

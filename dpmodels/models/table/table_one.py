@@ -104,8 +104,7 @@ class Released:
     layout: Layout
     numbers: Mapping[tuple[str, tuple[int, ...], int], Mapping[str, Array]]
     axes: tuple[int, ...]  # Axes of the groups
-    weighted: bool
-    by_design: bool
+    weighted: bool  # By weights, or by the design of a survey
 
     def of(self, kind: str, axes: tuple[int, ...], number: int = -1) -> Mapping[str, Array]:
         """Return the numbers of a section; empty where it was not released."""
@@ -155,11 +154,8 @@ def released_of(
     """Return the numbers of a record by section."""
     numbers = {(s.kind, tuple(sorted(s.axes)), s.number): values for s, _, values in sections}
     groups = largest_groups(program_of(record.design))
-    survey = record.call.survey is not None
-    return Released(
-        layout, numbers, groups[0] if groups else (),
-        record.design.weights is not None or survey, survey,
-    )  # fmt: skip
+    weighted = record.design.weights is not None or record.call.survey is not None
+    return Released(layout, numbers, groups[0] if groups else (), weighted)
 
 
 def _whole_table(released: Released, terms: Sequence[tuple[int, ...]]) -> float:

@@ -96,7 +96,7 @@ def _pass(
         )
         whole = replace(whole, passes=(whole.passes[0], far))
     plan = whole.passes[k - 1]
-    own = tuple(s for s in whole.steps if s.name.endswith(f" {k}"))
+    own = tuple(s for s in whole.ledger if s.name.endswith(f" {k}"))
     mu = float(np.sqrt(sum(s.mechanism.mu**2 for s in own)))
     guarantee = Guarantee(own, eps_gdp(mu, 1e-6) * (1 + 1e-9), 1e-6)
     R, C = plan.information, plan.clip

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.after.inference import Allowance
+from dpmodels.after.inference import Allowance, BiasBound
 from dpmodels.after.moments import posterior
 from dpmodels.core.parallel import Released
 from dpmodels.scoring.clip import missed_squares
@@ -226,7 +226,8 @@ def test_the_allowance_where_two_clips_tell_what_was_taken():
     rule = Allowance(0.5 * np.linalg.inv(H), H, 0.009, far=0.02, moved=moved)
     wanted = 0.5 / np.diag(H) * (np.array([0.3, 0.2, 0.009]) + 0.02)
     assert rule.bias(np.eye(r)) == pytest.approx(wanted)
-    assert not rule.frozen().moved.flags.writeable
+    kept = BiasBound(((np.eye(r), rule),)).frozen().parts[0][1]
+    assert not kept.moved.flags.writeable
 
 
 @pytest.mark.slow

@@ -148,7 +148,7 @@ def test_the_start_is_floored_least_squares():
     assert heard.theta == pytest.approx([0.3 - less], rel=1e-12)
     assert heard.phi == pytest.approx(0.5 - 0.6 * 0.3 + 2.0 * less**2, rel=1e-12)
     lost = Start.of(np.array([[200.0, 1.3], [1.3, 50.0]]), 1.0, 100, coordinates)
-    assert lost.above_noise().theta == pytest.approx([0.0], abs=1e-18)
+    assert lost.state(above_noise=True).theta == pytest.approx([0.0], abs=1e-18)
     noisy = Start.of(np.array([[1.0, 60.0], [60.0, 50.0]]), 10.0, 100, coordinates)
     assert pytest.approx(np.array([[0.7 * 0.1 * math.sqrt(2.0)]])) == noisy.M
 
@@ -265,7 +265,7 @@ def test_the_small_sample_factor(quiet, monkeypatch):
 
 
 def test_a_pass_can_be_drawn_once():
-    steps = plan_scoring(LINEAR, 1.0, 100, 2, "replace").steps
+    steps = plan_scoring(LINEAR, 1.0, 100, 2, "replace").ledger
     assert [s.name for s in steps] == [
         "start", "information and scores 1", "scale 1", "information and scores 2",
         "score lengths 2",

@@ -110,7 +110,7 @@ def test_statistics_of_people_are_means_of_their_whole_rows():
 
 def test_the_spread_of_a_unit_is_by_its_scale():
     T, inverse, meat = np.array([[1.0, 2.0], [0.0, 1.0]]), np.diag([0.5, 0.25]), np.diag([4.0, 9.0])
-    one = SimpleNamespace(T=T, inference=SimpleNamespace(inverse=inverse, meat=meat, plan=SimpleNamespace(people=True)), before=SimpleNamespace(phi=16.0))
+    one = SimpleNamespace(T=T, inference=SimpleNamespace(inverse=inverse, meat=meat, plan=SimpleNamespace(people=True)), release=SimpleNamespace(before=SimpleNamespace(phi=16.0)))
     assert Part.spread.fget(one) == pytest.approx(T @ inverse @ np.diag([2.0, 3.0]) * 4.0)
 
 
