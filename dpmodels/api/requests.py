@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 
 _CRV = 'vcov={"CRV1": "village"}'
+#: Kinds of variables that list their values.
+_LISTED = ("levels", "ordered", "binary")
 #: Verbs whose designs are of rows alone.
 _OF_ROWS = ("dp_mean", "dp_table", "dp_quantile", "dp_test")
 
@@ -396,7 +398,7 @@ def _person(
     if unit is None and declared is not None and options.get("unit") is None:
         unit = declared.unit
     variables = {} if declared is None or unit is None else declared.variables
-    levelled = [name for name, variable in variables.items() if hasattr(variable, "codes")]
+    levelled = [name for name, variable in variables.items() if variable.kind in _LISTED]
     person = person_of(
         unit, *(common[k] for k in ("units", "rows_per_unit", "max_rows", "sort")),
         columns=kinds, levelled=levelled,

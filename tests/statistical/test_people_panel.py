@@ -25,8 +25,8 @@ def test_intervals_cover_at_eps_one(case, R):
     """Skewed errors, uneven row counts and a rare group of larger variance: clipping biases."""
     found = cover(case, R, 1.0, seed=11)
     covers = list(found["coverage"])
-    if case == "skewed":  # a rare group with long errors, beyond the clip: .77 (README, limits)
-        assert covers.pop(1) >= least(R, 0.77), found
+    if case == "skewed":  # a rare group with long errors, beyond the clip: .74 (README, limits)
+        assert covers.pop(1) >= least(R, 0.74), found
         assert abs(found["bias"][1]) <= 0.15, found  # -.20 where people are not weighed
     assert min(covers) >= least(R), found
     if case == "linear":

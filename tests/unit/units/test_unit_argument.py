@@ -134,6 +134,14 @@ def test_unusable_calls_are_refused_before_anything_is_charged(more, said):
     assert budget.account.calls == 0
 
 
+@pytest.mark.parametrize("declared", [dp.Count(1000), dp.Real(0, 1000)])
+def test_an_id_may_be_declared_as_a_number(declared):
+    """A schema from a codebook or a frame has the column of ids too."""
+    data = panel()
+    found = fit(data, schema=dp.Schema(**BOUNDS, pid=declared))
+    assert found.params.tolist() == fit(data).params.tolist()
+
+
 def test_other_refusals():
     data = panel()
     with pytest.raises(RequestError, match="Use method='clipped'; or keep at most m rows"):
