@@ -86,11 +86,11 @@ def log_mills(eps: Array, mu: float) -> Array:
     hardly curved there: of terms that nearly agree x is large beside mu.
     """
     nodes, weights = _few_nodes()
-    x = eps / mu - mu / 2.0
-    inside = _mills_loss(x[:, None] + mu * nodes) @ weights
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # far out all is 0
+        x = eps / mu - mu / 2.0
+        inside = _mills_loss(x[:, None] + mu * nodes) @ weights
         out = -0.5 * x * x - 0.5 * math.log(2.0 * math.pi) + math.log(mu) + np.log(inside)
-    return np.where(0.5 * x * x < 1e6, out, -np.inf)
+        return np.where(0.5 * x * x < 1e6, out, -np.inf)
 
 
 def _mills_loss(t: Array) -> Array:

@@ -142,8 +142,9 @@ class RegressionRows:
             weight = part if weight is None else part * weight
         if self.most < math.inf:
             square = length(w) ** 2
-            known = part if self.centre.of_residual else weight  # omega may depend on a residual
-            trace = person.sum(square if known is None else square * known)
+            # where omega depends on a residual it is left out: of predictors alone
+            factor = part if self.centre.of_residual else weight
+            trace = person.sum(square if factor is None else square * factor)
             light: Any = np.minimum(1.0, self.most / np.maximum(trace, self.most))
             weight = light if weight is None else light * weight
             part = light if part is None else light * part

@@ -345,7 +345,7 @@ class Labelled:
 
     def pay(self, step: str, steps: Iterable[Step]) -> None:
         """Start steps within the share of a step of the part (:meth:`Ask.pay`)."""
-        self._ask.pay(self.name(step), [replace(one, name=self.name(one.name)) for one in steps])
+        self._ask.pay(self.name(step), [replace(s, name=self.name(s.name)) for s in steps])
 
     def __call__(self, step: str, query: Query, read: Read = ALL) -> Noisy:
         """Return a query's values with the noise of a step of the part."""

@@ -170,7 +170,6 @@ REFUSED = {
     "level 2": (dp.dp_iv, "y ~ x | z", {"level": 2}),
     "no level": (dp.dp_iv, "y ~ x | z", {"level": float("nan")}),
     "seed": (dp.dp_ols, "y ~ x", {"seed": -1}),
-    "tiny eps": (dp.dp_ols, "y ~ x", {"eps": 1e-320}),
     "vast eps": (dp.dp_ols, "y ~ x", {"eps": 1e30}),
     "method of a list": (dp.dp_quantile, "x", {"method": ["ssp"]}),
 }  # fmt: skip
