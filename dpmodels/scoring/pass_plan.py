@@ -406,12 +406,13 @@ def information_of_units(x: float, p: int) -> float:
 
 
 def largest_information(mu: float, N: float) -> float:
-    """Return the largest information of a person, over the mean: ``max(1.5, sqrt(mu N/1000))``.
+    """Return the largest information of a person, over the mean: ``max(1.5, mu sqrt(N)/10)``.
 
-    Few people have so much noise that long records cost more than they tell. Of many people all
-    count in full, as weights change what a model that is not exact estimates.
+    The noise is to the sampling error as 1 to ``mu sqrt(N)``. Where there is much of it long records
+    cost more than they tell. Where there is little all people count in full, as weights change what
+    a model that is not exact estimates.
     """
-    return max(rules.MOST_OF_FEW_PEOPLE, math.sqrt(mu * N / rules.WEIGHED_UP_TO))
+    return max(rules.LEAST_INFORMATION_OF_PEOPLE, mu * math.sqrt(N) / rules.WEIGHED_UP_TO)
 
 
 def forecast(mu: float, N: int, p: int, last: float) -> float:

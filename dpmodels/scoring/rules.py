@@ -462,10 +462,10 @@ NONLINEAR_UNITS = (0.04, 0.04, 0.05, 0.07, 0.10, 0.70)
 CLIP_FACTOR_OF_UNITS = 0.30
 #: Values of k: the clip is chosen among C_0 2^(k/4). [A 30]
 CLIP_STEPS_OF_UNITS = range(-4, 13)
-#: Largest information of a person, over the mean, where people are few. [N 83]
-MOST_OF_FEW_PEOPLE = 1.5
-#: It is the root of mu N over this number where they are many. [N 83]
-WEIGHED_UP_TO = 1000.0
+#: A person counts in full up to this information at least, over the mean. [N 83]
+LEAST_INFORMATION_OF_PEOPLE = 1.5
+#: And up to mu sqrt(N) over this number, by which noise is small beside sampling error. [N 83]
+WEIGHED_UP_TO = 10.0
 #: Smallest R^2, over the trace for the information and over the mean square for the meat, if noise
 #: allows it. [A 30]
 MIN_RADIUS_OF_UNITS = 3.0
