@@ -408,9 +408,9 @@ def information_of_units(x: float, p: int) -> float:
 def largest_information(mu: float, N: float) -> float:
     """Return the largest information of a person, over the mean: ``max(1.5, mu sqrt(N)/10)``.
 
-    The noise is to the sampling error as 1 to ``mu sqrt(N)``. Where there is much of it long records
-    cost more than they tell. Where there is little all people count in full, as weights change what
-    a model that is not exact estimates.
+    The noise is to the sampling error as 1 to ``mu sqrt(N)``. Where it is large, long records cost
+    more than they tell. Where it is small all people count in full, as weights change what a model
+    that is not exact estimates.
     """
     return max(rules.LEAST_INFORMATION_OF_PEOPLE, mu * math.sqrt(N) / rules.WEIGHED_UP_TO)
 
