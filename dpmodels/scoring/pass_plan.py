@@ -406,13 +406,13 @@ def information_of_units(x: float, p: int) -> float:
 
 
 def largest_information(mu: float, N: float) -> float:
-    """Return the largest information of a person, over the mean: ``max(1.5, mu sqrt(N)/10)``.
+    """Return the largest information of a person, over the mean: ``max(1.5, mu^2 N/150)``.
 
-    The noise is to the sampling error as 1 to ``mu sqrt(N)``. Where it is large, long records cost
-    more than they tell. Where it is small all people count in full, as weights change what a model
-    that is not exact estimates.
+    The variance of the noise is to that of sampling as 1 to ``mu^2 N``. Where it is large, long
+    records cost more than they tell. Where it is small all people count in full, as weights change
+    what a model that is not exact estimates.
     """
-    return max(rules.LEAST_INFORMATION_OF_PEOPLE, mu * math.sqrt(N) / rules.WEIGHED_UP_TO)
+    return max(rules.LEAST_INFORMATION_OF_PEOPLE, mu * mu * N / rules.WEIGHED_UP_TO)
 
 
 def forecast(mu: float, N: int, p: int, last: float) -> float:

@@ -464,8 +464,8 @@ CLIP_FACTOR_OF_UNITS = 0.30
 CLIP_STEPS_OF_UNITS = range(-4, 13)
 #: A person counts in full up to this information at least, over the mean. [N 83]
 LEAST_INFORMATION_OF_PEOPLE = 1.5
-#: And up to mu sqrt(N) over this number, by which noise is small beside sampling error. [N 83]
-WEIGHED_UP_TO = 10.0
+#: And up to mu^2 N over this number, by which noise is small beside sampling error. [N 83]
+WEIGHED_UP_TO = 150.0
 #: Smallest R^2, over the trace for the information and over the mean square for the meat, if noise
 #: allows it. [A 30]
 MIN_RADIUS_OF_UNITS = 3.0

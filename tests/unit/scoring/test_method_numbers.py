@@ -38,7 +38,7 @@ FORMULAS = [
     "its noise may be {CLUSTER_NOISE_AVERAGED} times as large",
     "R_H^2 = r max({MIN_NARROW_RADIUS}, min(max({MIN_RADIUS_OF_UNITS}, {INFORMATION_FACTOR} "
     "x^{INFORMATION_POWER}), {NARROW_FACTOR_OF_UNITS} x/sqrt r))",
-    "`k = max({LEAST_INFORMATION_OF_PEOPLE}, mu sqrt(N)/{WEIGHED_UP_TO})`",
+    "`k = max({LEAST_INFORMATION_OF_PEOPLE}, mu^2 N/{WEIGHED_UP_TO})`",
     "R_J^2 = m2 max({MIN_RADIUS_OF_UNITS}, {MEAT_FACTOR} sqrt(mu_J N/r))",
     "{CLIP_FACTOR_OF_UNITS} (mu_s N)^{CLIP_POWER}) sqrt(m2/r)",
     "Eigenvalues are floored at {MIN_NARROWED_EIGENVALUE} of the largest",
