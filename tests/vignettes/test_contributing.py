@@ -68,12 +68,15 @@ def added_verb(monkeypatch, registries):
     verbs.register_verb(eval(block("dpmodels/verbs.py"), dict(vars(verbs))))
     exec(block("dpmodels/models/mean.py (dp_share)"), dict(vars(mean_methods)))
     assert uncovered() == [("dp_share", "sums")], "a method without a case is found"
-    name, _, module = re.search(r'`"(dp_share)": "((?:\w+\.)+\w+)"`', PAGE).group(1, 2, 2)
+    module, name = re.search(r'`"((?:\w+\.)+\w+)": "(dp_share)"`', PAGE).groups()
+    module = f"dpmodels.{module}"
     shared = types.ModuleType(module)
     exec(block("dpmodels/api/share.py"), vars(shared))
     monkeypatch.setitem(sys.modules, module, shared)
     monkeypatch.setitem(dp._EXPORTS, name, module)
     exec(block("tests/privacy/cases/propose.py (dp_share)"), dict(vars(propose)))
+    yield
+    vars(dp).pop(name, None)  # kept when it was first used
 
 
 def test_the_verb_of_the_page_is_a_verb(added_verb):
