@@ -55,7 +55,7 @@ class Person:
     @property
     def text(self) -> str:
         """The unit as the guarantee states it."""
-        return _TEXT.format(self.column)
+        return unit_of(self.column)
 
 
 def unit_of(column: str) -> str:

@@ -290,4 +290,3 @@ class RowEngine(ScoringEngine):
 
 
 ROWS = RowEngine()
-RowsPlan.engine = ROWS

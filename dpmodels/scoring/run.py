@@ -67,8 +67,6 @@ class Chain:
 class ScoringPlan:
     """Plan of a scoring fit; each engine has a subclass."""
 
-    engine: ClassVar[Any]  # ``RowEngine`` or ``UnitEngine``
-
     # p, n: dimension of theta; units: public, or the guess.
     p: int
     n: int

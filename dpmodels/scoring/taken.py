@@ -63,15 +63,7 @@ def taken(released: Released, plan: PassPlan, state: State, H: Array) -> Taken |
     D, *D_of_long = released.taken
     beyond = rules.BEYOND_SECOND
     nothing, most = (np.zeros(r), np.zeros((r, r))), rules.MOST_TAKEN * plan.rows
-    directions = None
-    if state.constant is not None and r > 2 and not plan.whole:
-        # directions in w of the constant, which long scores of one sign move, and of the fitted
-        # slopes, which a spread that grows with the fit moves
-        back = np.linalg.inv(state.W).T
-        constant, theta = H @ (back @ state.constant), back @ state.theta
-        slope = H @ theta - constant * float(constant @ theta)
-        directions = np.asarray(np.linalg.qr(np.stack([constant, slope], axis=1))[0])
-    mean, cov = nothing if plan.whole else posterior(D, sd, most, directions)
+    mean, cov = nothing if plan.whole else posterior(D, sd, most, main_directions(state, H))
     mean_of_long, cov_of_long = posterior(D_of_long[0], sd, most) if D_of_long else nothing
     score = released.score + C * ((beyond + 0.5) * mean + 0.5 * mean_of_long)
     covariance = C * C * ((beyond + 0.5) ** 2 * cov + 0.25 * cov_of_long)
@@ -94,3 +86,16 @@ def noise_if_nothing_is_cut(plan: PassPlan) -> float:
         two = taken(Released(eye, np.zeros(r), taken=D), plan, state, eye)
         squares.append(0.0 if two is None else two.sd**2)
     return math.sqrt(plan.noise.score**2 + math.fsum(squares) / len(squares))
+
+
+def main_directions(state: State, H: Array) -> Array | None:
+    """Return orthonormal directions (r, 2) of the constant and of the fitted slopes, in w.
+
+    Long scores of one sign move the constant; a spread that grows with the fit moves the slopes.
+    """
+    if state.constant is None or len(H) < 3:
+        return None
+    back = np.linalg.inv(state.W).T
+    constant, theta = H @ (back @ state.constant), back @ state.theta
+    slope = H @ theta - constant * float(constant @ theta)
+    return np.asarray(np.linalg.qr(np.stack([constant, slope], axis=1))[0])

@@ -62,10 +62,7 @@ class Expansion:
         raise NotImplementedError
 
     def weighed(self, factor: float) -> Expansion:
-        """Return the model in which no unit has more than ``factor`` mean informations, if it can.
-
-        It is asked when the scales are released, so that a state has the mean information.
-        """
+        """Return the model with at most ``factor`` mean informations a unit, if it can."""
         return self
 
     def constrained(self, theta: Array) -> Array:
@@ -127,13 +124,15 @@ class RegressionRows:
     def __call__(self, rows: Rows, person: OwnRows) -> Scores:
         """Return the scores and the information of whole units."""
         w, psi, omega = self._formula(rows)
-        complete_row = (length(w) <= VAST) & (np.abs(psi) <= VAST)
+        size = length(w)
+        complete_row = (size <= VAST) & (np.abs(psi) <= VAST)
         if omega is not None:
             complete_row = complete_row & (np.abs(omega) <= VAST)
-        w, psi = only_where(w, complete_row), only_where(psi, complete_row)
+        w, psi, size = (only_where(x, complete_row) for x in (w, psi, size))
         present = complete_row * 1.0 if self.demean or self.equal else complete_row
         if self.demean:
             w, psi = ((x - person.mean(x, present)) * present for x in (w, psi))
+            size = length(w)
         weight = None if omega is None else only_where(omega, complete_row)
         score: Any = w * psi
         part: Any = None
@@ -141,11 +140,10 @@ class RegressionRows:
             part = 1.0 / np.maximum(person.sum(present), 1.0)
             weight = part if weight is None else part * weight
         if self.most < math.inf:
-            square = length(w) ** 2
-            # where omega depends on a residual it is left out: of predictors alone
-            factor = part if self.centre.of_residual else weight
+            square = size**2
+            factor = part if self.centre.of_residual else weight  # omega may be of the response
             trace = person.sum(square if factor is None else square * factor)
-            light: Any = np.minimum(1.0, self.most / np.maximum(trace, self.most))
+            light: Any = self.most / np.maximum(trace, self.most)
             weight = light if weight is None else light * weight
             part = light if part is None else light * part
         if part is not None:

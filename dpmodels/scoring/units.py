@@ -510,7 +510,6 @@ def turned(rows: Rows, person: OwnRows, scores: UnitFormula, turn: Array) -> Row
 
 
 UNITS = UnitEngine()
-UnitsPlan.engine = UNITS
 
 
 def fit_units(

@@ -66,7 +66,7 @@ def influence_of(at: Influence, z: Rows) -> Looked:
     present = complete(phi[0] + phi[1]) & (u > 0.0)
     residuals = t - raw, t * r1, (1.0 - t) * r0
     weight = stack(treated, control)
-    return Looked(present, only_where(u, present), t, d, raw, weight, phi, of_e, of_m, residuals)
+    return Looked(present, only_where(u, present), t, d, weight, phi, of_e, of_m, residuals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,6 @@ class Looked:
     u: Rows  # Weight of the row, in [0, 1]
     t: Rows
     d: Rows  # Part of the row in the denominator: 1, or t for the ATT
-    raw: Rows  # Propensity before it is clipped
     weight: Rows  # Inverse probability weights
     phi: Rows  # Influence functions of the two means
     of_e: Rows  # Derivatives in the linear predictor of the propensity
