@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
@@ -165,10 +166,6 @@ def exact_below_exp(word: int, num: int, den: int, next_bits: Callable[[int], in
         word, bits, digits = (word << 64) | next_bits(64), bits + 64, digits + 25
 
 
-def _random_bits(k: int) -> int:
-    return int.from_bytes(os.urandom(k // 8), "big")
-
-
 def _decided(
     words: Words, p: npt.NDArray[np.float64], exact: Callable[[int], tuple[int, int]]
 ) -> npt.NDArray[np.bool_]:
@@ -187,7 +184,7 @@ def _decided(
     if np.count_nonzero(open_):
         for i in np.flatnonzero(open_).tolist():
             num, den = exact(i)
-            yes[i] = exact_below_exp(int(words[i]), num, den, _random_bits)
+            yes[i] = exact_below_exp(int(words[i]), num, den, secrets.randbits)
     return yes
 
 
@@ -229,7 +226,7 @@ def _whole_log(word: int) -> int:
         def next_bits(k: int, places: Iterator[int] = places) -> int:
             place = next(places)
             if place == len(drawn):
-                drawn.append(_random_bits(k))
+                drawn.append(secrets.randbits(k))
             return drawn[place]
 
         if not exact_below_exp(word, v + 1, 1, next_bits):
@@ -327,7 +324,8 @@ def _accepted(targets: Sequence[_Target], table: _Table, of: Index) -> tuple[Ind
     z /= table.sigma[of]
     z *= z
     z *= -0.5
-    accepted = _decided(_words(len(y)), np.exp(z), lambda i: targets[of[i]].exponent(int(y[i])))
+    exact = lambda i: _exponent(int(y[i]), *targets[of[i]][:3])  # noqa: E731 - one expression
+    accepted = _decided(_words(len(y)), np.exp(z), exact)
     accepted &= keep
     return of[accepted], y[accepted]
 
@@ -375,93 +373,50 @@ class _Target(NamedTuple):
         tries = 2.0**bits / t * 2.1
         return cls(num, den, t, 64 - bits, num / (den * t), math.sqrt(num / den), tries)
 
-    def exponent(self, y: int) -> tuple[int, int]:
-        """Return ``(|y| - sigma^2/t)^2 / (2 sigma^2)`` as a fraction."""
-        a = abs(y) * self.t * self.den - self.num
-        return a * a, 2 * self.num * self.den * self.t * self.t
+
+def _exponent(y: int, num: int, den: int, t: int) -> tuple[int, int]:
+    """Return ``(|y| - sigma^2/t)^2 / (2 sigma^2)`` as a fraction, ``sigma^2 = num/den``."""
+    a = abs(y) * t * den - num
+    return a * a, 2 * num * den * t * t
+
+
+# -- The same draws one by one, where 64 bits do not hold them.
+
+
+def _happens(num: int, den: int) -> bool:
+    """Draw an event of probability ``exp(-num/den)``, ``num / den >= 0``."""
+    return exact_below_exp(secrets.randbits(64), num, den, secrets.randbits)
+
+
+def _one_laplace(num: int, den: int) -> int:
+    """Draw one integer of :func:`laplaces`, for a scale num/den of any size."""
+    while True:
+        u = secrets.randbelow(num)
+        if _happens(u, num):
+            value = (u + num * int(_geometric(1)[0])) // den
+            negative = secrets.randbits(1)
+            if value or not negative:
+                return -value if negative else value
+
+
+def _one_gaussian(sigma2: Fraction) -> int:
+    """Draw one integer of :func:`gaussians`, for a variance of any size."""
+    num, den = sigma2.numerator, sigma2.denominator
+    t = math.isqrt(num // den) + 1
+    while True:
+        y = _one_laplace(t, 1)
+        if _happens(*_exponent(y, num, den, t)):
+            return y
+
 
 
 # -- The one place where noise is drawn.
-
-
-#: So many draws are made at once; fewer one by one.
-_MANY = 12
-
-
-class _Bits:
-    """Uniform integers from operating-system entropy, read in blocks."""
-
-    def __init__(self) -> None:
-        self._pool = 0
-        self._left = 0
-
-    def bits(self, k: int) -> int:
-        """Return k random bits as an integer."""
-        if self._left < k:
-            self._pool = int.from_bytes(os.urandom(4096 + k // 8), "big")
-            self._left = 8 * (4096 + k // 8)
-        out = self._pool & ((1 << k) - 1)
-        self._pool >>= k
-        self._left -= k
-        return out
-
-    def below(self, n: int) -> int:
-        """Return a uniform integer below n, by rejection."""
-        k = (n - 1).bit_length()
-        while True:
-            v = self.bits(k)
-            if v < n:
-                return v
 
 
 class ExactNoise:
     """Exact integer noise from operating-system entropy."""
 
     private = True
-
-    def __init__(self) -> None:
-        self._bits = _Bits()
-
-    def _bernoulli_exp1(self, num: int, den: int) -> bool:
-        """Draw Bernoulli(exp(-num/den)) for 0 <= num/den <= 1."""
-        k = 1
-        while self._bits.below(den * k) < num:
-            k += 1
-        return k % 2 == 1
-
-    def _bernoulli_exp(self, num: int, den: int) -> bool:
-        """Return True with probability exp(-num/den), exactly."""
-        quotient, remainder = divmod(num, den)
-        for _ in range(quotient):
-            if not self._bernoulli_exp1(1, 1):
-                return False
-        return self._bernoulli_exp1(remainder, den)
-
-    def _laplace(self, num: int, den: int = 1) -> int:
-        """Draw from the discrete Laplace with scale num/den (Canonne et al. 2020, Algorithm 2)."""
-        while True:
-            u = self._bits.below(num)
-            if not self._bernoulli_exp1(u, num):
-                continue
-            v = 0
-            while self._bernoulli_exp1(1, 1):
-                v += 1
-            value = (u + num * v) // den
-            negative = self._bits.bits(1)
-            if negative and value == 0:
-                continue
-            return -value if negative else value
-
-    def _gaussian(self, sigma2: Fraction) -> int:
-        """Draw one discrete Gaussian of variance sigma2, by rejection from the discrete Laplace."""
-        t = math.isqrt(sigma2.numerator // sigma2.denominator) + 1
-        num, den = sigma2.numerator, sigma2.denominator
-        while True:
-            y = self._laplace(t)
-            # exp(-(|y| - sigma2/t)^2 / (2 sigma2)), all in integers
-            a = abs(y) * t * den - num
-            if self._bernoulli_exp(a * a, 2 * num * den * t * t):
-                return y
 
     def discrete_gaussian(self, sigma2: Fraction, size: int) -> list[int]:
         """Draw ``size`` integers with P(k) proportional to exp(-k^2 / (2 sigma2))."""
@@ -473,23 +428,23 @@ class ExactNoise:
         """Draw several groups at once, each with its variance, one group after the other."""
         if any(sigma2 <= 0 for sigma2 in variances):
             raise ValueError("the variance must be positive")
-        if sum(sizes) >= _MANY and max(variances) <= LARGEST**2:
+        if max(variances) <= LARGEST**2:
             return gaussians(variances, sizes)
         pairs = zip(variances, sizes, strict=True)
-        return [self._gaussian(sigma2) for sigma2, size in pairs for _ in range(size)]
+        return [_one_gaussian(sigma2) for sigma2, size in pairs for _ in range(size)]
 
     def discrete_laplace(self, scale: Fraction, size: int) -> list[int]:
         """Draw ``size`` integers with P(k) proportional to exp(-|k| / scale)."""
         if scale <= 0:
             raise ValueError("the scale must be positive")
         num, den = scale.numerator, scale.denominator
-        if size >= _MANY and max(num, den) <= LARGEST:
+        if max(num, den) <= LARGEST:
             return laplaces(scale, size)
-        return [self._laplace(num, den) for _ in range(size)]
+        return [_one_laplace(num, den) for _ in range(size)]
 
     def integers_below(self, n: int, size: int) -> list[int]:
         """Draw ``size`` uniform integers in 0..n-1."""
-        return [self._bits.below(n) for _ in range(size)]
+        return [secrets.randbelow(n) for _ in range(size)]
 
     def exponentials(self, size: int) -> npt.NDArray[np.float64]:
         """Draw high-entropy float exponentials; not exact, see the note."""
@@ -523,7 +478,7 @@ class ExactNoise:
         if isinstance(p, Chance) and p.complement < p:
             return not self.bernoulli(p.complement)
         num, den = p.as_integer_ratio()
-        return self._bits.below(den) < num
+        return secrets.randbelow(den) < num
 
     def permutation(self, n: int) -> npt.NDArray[np.intp]:
         """Draw a uniform permutation of 0..n-1; keys tie with probability below n^2 2^-65."""

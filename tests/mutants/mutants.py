@@ -702,6 +702,18 @@ MUTANTS = (
         "z *= -0.45\n",
         ("tests/unit/privacy/test_bulk.py",),
     ),
+    Mutant(
+        "dpmodels/privacy/noise.py",
+        "if value or not negative:",
+        "if value or negative + 1:",
+        ("tests/unit/privacy/test_noise_run.py", "-k", "one_by_one"),
+    ),
+    Mutant(
+        "dpmodels/privacy/noise.py",
+        "return a * a, 2 * num * den * t * t",
+        "return a * a, 3 * num * den * t * t",
+        ("tests/unit/privacy/test_noise_run.py", "-k", "one_by_one"),
+    ),
     # -- least squares by moments, ePTR, and companions
     Mutant(
         "dpmodels/own/least_squares.py",

@@ -99,14 +99,14 @@ def test_large_scales():
     assert abs(np.mean(draws**4) - 3) < 6 * math.sqrt(96 / 1e5)
 
 
-def test_decisions_are_those_of_the_real_numbers():
+def test_decisions_are_those_of_the_real_numbers(monkeypatch):
     """Words next to exp(-x) 2^64, where no float can tell: against 80 digits."""
     from decimal import Decimal, localcontext
 
     with localcontext() as context:
         context.prec = 80
         # with the cases in which OpenDP before 0.14.2 divided wrongly
-        for num, den in ((1, 3), (2, 3), (32_768, 65_537), (12_345, 1_000_003), (5, 7), (1, 10**12), (44, 1), (1, 1), (123456789, 10**7)):
+        for num, den in ((1, 3), (2, 3), (4, 6), (3, 4), (12, 35), (1, 8), (32_768, 65_537), (12_345, 1_000_003), (5, 7), (1, 10**12), (44, 1), (1, 1), (123456789, 10**7)):
             target = int((-(Decimal(num) / Decimal(den))).exp() * 2**64)
             p = np.array([math.exp(-num / den)])
             for shift in (-3, -1, 1, 3):
@@ -115,6 +115,8 @@ def test_decisions_are_those_of_the_real_numbers():
                 word = np.array([target + shift], dtype=np.uint64)
                 got = bulk._decided(word, p, lambda _, num=num, den=den: (num, den))
                 assert got[0] == (shift < 0)
+                monkeypatch.setattr(bulk.secrets, "randbits", lambda k, w=target + shift: w)
+                assert bulk._happens(num, den) == (shift < 0)
 
 
 def test_more_bits_are_drawn_where_a_word_straddles():
@@ -134,7 +136,7 @@ def test_more_bits_are_drawn_where_a_word_straddles():
 @pytest.mark.parametrize(("fill", "below"), [(0, True), (2**64 - 1, False)])
 def test_a_word_of_one_straddles_what_is_a_word_and_a_half(monkeypatch, fill, below):
     """exp(-44) is 1.43 of 2^-64."""
-    monkeypatch.setattr(bulk, "_random_bits", lambda k: fill)
+    monkeypatch.setattr(bulk.secrets, "randbits", lambda k: fill)
     one = np.ones(1, dtype=np.uint64)
     assert bulk._decided(one, np.array([math.exp(-44)]), lambda _: (44, 1))[0] == below
 
@@ -146,7 +148,7 @@ def test_whole_parts_of_logarithms(monkeypatch):
 
     def of(word, fill=None):
         monkeypatch.setattr(bulk, "_words", lambda size: np.full(size, word, dtype=np.uint64))
-        monkeypatch.setattr(bulk, "_random_bits", lambda k: fill)
+        monkeypatch.setattr(bulk.secrets, "randbits", lambda k: fill)
         return bulk._geometric(3).tolist()
 
     for k, word in enumerate(words, 1):
@@ -173,10 +175,12 @@ def test_a_float_that_underflows_decides_nothing_at_word_zero():
     assert not bulk._decided(word, np.array([0.0]), exact)[0] and seen == [0]
 
 
-def test_the_source_draws_in_bulk_and_one_by_one():
+def test_the_source_draws_in_words_and_beyond_them():
     """Both ways are taken; the value of a release is on the lattice either way."""
     noise = ExactNoise()
     assert len(noise.discrete_gaussian(Fraction(10), 5)) == 5
     assert len(noise.discrete_gaussian(Fraction(10), 500)) == 500
+    huge = noise.discrete_gaussian(Fraction(10) ** 700, 20)  # no float holds the variance
+    assert 10**349 < max(map(abs, huge)) < 10**351
     assert len(noise.discrete_laplace(Fraction(10**20, 3), 40)) == 40  # beyond 64 bits
     assert all(isinstance(k, int) for k in noise.discrete_laplace(Fraction(7, 3), 40))

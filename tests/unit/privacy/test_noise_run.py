@@ -12,7 +12,13 @@ from scipy.special import chdtrc, erf, ndtr
 from dpmodels.errors import PrivacyBugError
 from dpmodels.privacy import run as run_module
 from dpmodels.privacy.mechanisms import Approximate, Gaussian, Pure, Step
-from dpmodels.privacy.noise import ExactNoise, SeededNoise, make_noise
+from dpmodels.privacy.noise import (
+    ExactNoise,
+    SeededNoise,
+    _one_gaussian,
+    _one_laplace,
+    make_noise,
+)
 from dpmodels.privacy.run import ROUND_UP, Run, tail_margin
 
 
@@ -76,52 +82,20 @@ def test_discrete_laplace_chi_square(source, scale):
     assert _chi_square(draws, lambda k: (1 - q) / (1 + q) * q ** abs(k), 4) > 1e-6
 
 
-def test_coins_of_an_exponential_are_exactly_x_over_k():
-    """The k-th coin of Bernoulli(exp(-x)) has chance x/k, whatever x and k have in common.
-
-    2/3 over 4 is 1/6: the case in which the big numbers of OpenDP before 0.14.2 divided wrongly
-    (cmpute/dashu, issue 57), so that its integers were biased.
-    """
-
-    asked = []
-
-    class Drawn(int):
-        def __lt__(self, num):
-            asked.append(num)
-            return int(self) < num
-
-    class Coins:
-        def __init__(self):
-            self.sides = []
-
-        def below(self, sides):
-            self.sides.append(sides)
-            return Drawn(0 if len(self.sides) < 12 else sides - 1)
-
-    for x in (Fraction(2, 3), Fraction(4, 6), Fraction(3, 4), Fraction(12, 35), Fraction(1, 8),
-              Fraction(32_768, 65_537), Fraction(12_345, 1_000_003), Fraction(1)):  # fmt: skip
-        noise = ExactNoise()
-        noise._bits = Coins()
-        asked.clear()
-        noise._bernoulli_exp1(x.numerator, x.denominator)
-        chances = [Fraction(num, den) for num, den in zip(asked, noise._bits.sides, strict=True)]
-        assert chances == [x / k for k in range(1, 13)]
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("sd", [1, 2, 3])
 def test_draws_one_by_one_have_the_law(sd):
-    """OS entropy; false-alarm probability 1e-6 each of six. Draws of a few, not in bulk.
+    """OS entropy; false-alarm probability 1e-6 each of six. Draws for numbers beyond 64 bits.
 
     At sd 2 (Gaussian) and scale 3 (Laplace) the integers of OpenDP 0.14.1 give 2e-26 and 4e-22.
     """
-    noise, n = ExactNoise(), 6_000
+    n = 6_000
     total = sum(math.exp(-k * k / (2 * sd * sd)) for k in range(-80, 81))
-    draws = [noise.discrete_gaussian(Fraction(sd * sd), 1)[0] for _ in range(n)]
+    draws = [_one_gaussian(Fraction(sd * sd)) for _ in range(n)]
     limit = max(2, int(2.5 * sd))
     assert _chi_square(draws, lambda k: math.exp(-k * k / (2 * sd * sd)) / total, limit) > 1e-6
     q = math.exp(-1 / sd)
-    draws = [noise.discrete_laplace(Fraction(sd), 1)[0] for _ in range(n)]
+    draws = [_one_laplace(sd, 1) for _ in range(n)]
     assert _chi_square(draws, lambda k: (1 - q) / (1 + q) * q ** abs(k), 6) > 1e-6
 
 
@@ -346,21 +320,8 @@ def test_rounding_up_pays_for_the_lattice():
     assert h**2 / 24 < 1e-12 < 1 - 1 / ROUND_UP
 
 
-class _Fractions(ExactNoise):
-    """Records the probability that is really drawn, as a fraction."""
-
-    def __init__(self):
-        super().__init__()
-        self._bits = self
-        self.seen = []
-
-    def below(self, n):
-        self.seen.append(n)
-        return 0
-
-
 @pytest.mark.parametrize("delta", [1e-6, 1e-20, 1e-100])
-def test_coins_near_one_draw_their_complement(delta):
+def test_coins_near_one_draw_their_complement(delta, monkeypatch):
     """1 - p was a multiple of 1.1e-16: a coin that fails with 1e-20 never failed."""
     import pickle
 
@@ -385,10 +346,11 @@ def test_coins_near_one_draw_their_complement(delta):
                 assert abs(math.log(x / y)) <= eps * (1 + 1e-12), name
             assert a + a.complement == pytest.approx(1.0, abs=1e-15)
         rare = ps[-1]
-        noise = _Fractions()
-        assert noise.bernoulli(rare) is False  # the rare draw came up: no reply
+        asked = []
+        monkeypatch.setattr(generic.secrets, "randbelow", lambda n, asked=asked: asked.append(n) or 0)
+        assert ExactNoise().bernoulli(rare) is False  # the rare draw came up: no reply
         num, den = rare.complement.as_integer_ratio()
-        assert noise.seen == [den] and num / den == rare.complement
+        assert asked == [den] and num / den == rare.complement
         again = pickle.loads(pickle.dumps(rare))
         assert (float(again), again.complement) == (float(rare), rare.complement)
 
