@@ -343,7 +343,7 @@ def errors_as(plan: Plan[Any], facts: Facts) -> dict[str, float]:
         return dict(plan.expected_se)  # of these already
     assumed, out = assumed_sds(plan), dict[str, float]()
     factors = variance_inflation(plan.design, facts.correlations)
-    models = getattr(plan.detail, "chains", ()) if hasattr(plan.detail, "engine") else ()
+    models = getattr(plan.detail, "chains", ()) if hasattr(plan.detail, "scoring") else ()
     ratios = [_error_ratio(plan, facts, i) for i in range(len(models))] or [1.0]
     for name, error in plan.expected_se.items():
         model, column = _place(plan, name)
@@ -505,7 +505,7 @@ def _expectation(
 
     Of a fit by moments its errors are those of its plan, and it has no allowance for bias.
     """
-    if not hasattr(plan.detail, "engine"):
+    if not hasattr(plan.detail, "scoring"):
         return Expectation()
     scoring = plan.detail.scoring(plan.design.p, plan.request.relation)
     stops = plan.design.survival is not None
@@ -538,7 +538,7 @@ def _score_lengths(plan: Plan[Any], facts: Facts, model: int = 0) -> ScoreLength
 def _tail_is_open(plan: Plan[Any]) -> bool:
     """Return whether the plan assumes a normal tail where no fact says so."""
     family, y = family_of_request(plan.request), plan.design.response
-    if y is None or not hasattr(plan.detail, "engine") or not _has_tail(plan):
+    if y is None or not hasattr(plan.detail, "scoring") or not _has_tail(plan):
         return False
     if plan.facts.tail is not None:
         return False

@@ -127,6 +127,8 @@ MARGIN = 2.0**-40
 SPARE = 4.0
 #: Proposals that are worked on together: their arrays stay in the caches.
 _PROPOSALS_AT_ONCE = 1 << 14
+#: Up to so many draws are made one by one.
+_FEW = 5
 #: Largest whole part of -log U.
 _MOST = 60
 
@@ -324,7 +326,7 @@ def _accepted(targets: Sequence[_Target], table: _Table, of: Index) -> tuple[Ind
     z /= table.sigma[of]
     z *= z
     z *= -0.5
-    exact = lambda i: _exponent(int(y[i]), *targets[of[i]][:3])  # noqa: E731 - one expression
+    exact = lambda i: _exponent(int(y[i]), *targets[int(of[i])][:3])  # noqa: E731 - short
     accepted = _decided(_words(len(y)), np.exp(z), exact)
     accepted &= keep
     return of[accepted], y[accepted]
@@ -380,12 +382,16 @@ def _exponent(y: int, num: int, den: int, t: int) -> tuple[int, int]:
     return a * a, 2 * num * den * t * t
 
 
-# -- The same draws one by one, where 64 bits do not hold them.
+# -- The same draws one by one: few of them, or some that 64 bits do not hold.
 
 
 def _happens(num: int, den: int) -> bool:
-    """Draw an event of probability ``exp(-num/den)``, ``num / den >= 0``."""
-    return exact_below_exp(secrets.randbits(64), num, den, secrets.randbits)
+    """Draw an event of probability ``exp(-num/den)``, ``num / den >= 0``, as :func:`_decided`."""
+    word = secrets.randbits(64)
+    scaled = math.exp(-num / den) * 2.0**64 if num < _MOST * den else 0.0
+    if abs(word - scaled) > 2.0 * MARGIN * scaled + 2.0:
+        return word < scaled
+    return exact_below_exp(word, num, den, secrets.randbits)
 
 
 def _one_laplace(num: int, den: int) -> int:
@@ -393,7 +399,10 @@ def _one_laplace(num: int, den: int) -> int:
     while True:
         u = secrets.randbelow(num)
         if _happens(u, num):
-            value = (u + num * int(_geometric(1)[0])) // den
+            v = 0
+            while _happens(1, 1):
+                v += 1
+            value = (u + num * v) // den
             negative = secrets.randbits(1)
             if value or not negative:
                 return -value if negative else value
@@ -407,7 +416,6 @@ def _one_gaussian(sigma2: Fraction) -> int:
         y = _one_laplace(t, 1)
         if _happens(*_exponent(y, num, den, t)):
             return y
-
 
 
 # -- The one place where noise is drawn.
@@ -428,7 +436,7 @@ class ExactNoise:
         """Draw several groups at once, each with its variance, one group after the other."""
         if any(sigma2 <= 0 for sigma2 in variances):
             raise ValueError("the variance must be positive")
-        if max(variances) <= LARGEST**2:
+        if sum(sizes) > _FEW and max(variances) <= LARGEST**2:
             return gaussians(variances, sizes)
         pairs = zip(variances, sizes, strict=True)
         return [_one_gaussian(sigma2) for sigma2, size in pairs for _ in range(size)]
@@ -438,7 +446,7 @@ class ExactNoise:
         if scale <= 0:
             raise ValueError("the scale must be positive")
         num, den = scale.numerator, scale.denominator
-        if max(num, den) <= LARGEST:
+        if size > _FEW and max(num, den) <= LARGEST:
             return laplaces(scale, size)
         return [_one_laplace(num, den) for _ in range(size)]
 

@@ -47,8 +47,8 @@ from dpmodels.scoring.notes import (
     wide_for_rows,
 )
 from dpmodels.scoring.program import fit_rows
-from dpmodels.scoring.rows import ROWS, RowEngine
-from dpmodels.scoring.run import Fitting, ModelSpec, ScoredDetail, ScoringRelease
+from dpmodels.scoring.rows import plan_rows, schedule_rows
+from dpmodels.scoring.run import Fitting, ModelSpec, Schedule, ScoringRelease, split_names
 from dpmodels.scoring.usable import Look
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from dpmodels.notes import Note, Template
     from dpmodels.scoring.coordinates import Coordinates
     from dpmodels.scoring.pass_plan import PassPlan
-    from dpmodels.scoring.units import UnitEngine
     from dpmodels.sums.ask import Ask
 
 
@@ -75,11 +74,9 @@ def plan_fit(
         raise RequestError("vcov='iid' assumes independent rows, and those of a cluster are not")
     if hasattr(request.public, "start"):
         model = request.public.start.opens(model)
-    engine: RowEngine | UnitEngine = ROWS
+    schedule = schedule_rows
     if of_units or request.unit is not None:
-        from dpmodels.scoring.units import UNITS
-
-        engine = UNITS
+        from dpmodels.scoring.units import schedule_units as schedule
     rows = enough_rows(request, design, n)
     missing = () if model.coordinates is not None else design.unknown
     failure = getattr(model.opening, "failure", 0.0)  # of released bounds of the start
@@ -92,14 +89,9 @@ def plan_fit(
     size = rank if isinstance(first, Model) else first.dimension(rank)
     paid = Paid.of(request, ranges, rows, size, labels=[chain.label for chain in model.chains])
     mu = paid.mu(paid.rest)
-    scheduled = engine.schedule(request, design, n, rows, mu, model)
-    scales, shares = scheduled.scales, scheduled.shares
-    detail = ScoredDetail(
-        model, engine, scheduled.chains, design, rows, scheduled.mu, shares, scheduled.pilot,
-        scales, paid.clusters,
-        request.unit is not None, request.split is None, look=look,
-    )  # fmt: skip
-    scoring = detail.scoring(rank, request.relation)
+    to = schedule(request, design, n, rows, mu, model)
+    to = replace(to, look=look, clusters=paid.clusters)
+    scoring, scales = to.scoring(rank, request.relation), to.scales
     passes = scoring.readings + (look is not None)
     noise, forecast = scoring.noise, scoring.forecast
     opening = tuple(step for scale in scales for step in scale.steps)
@@ -111,23 +103,23 @@ def plan_fit(
         closes = {model.closing.name: model.closing.share * left}
     printed = {} if look is None else {USABLE_ROWS: look.share}
     printed |= {scale.label: scale.share * paid.rest for scale in scales}
-    for name, share in zip(engine.names(len(shares)), shares, strict=True):
+    for name, share in zip(split_names(scoring.before, len(to.shares)), to.shares, strict=True):
         if share:  # nothing is released of what is public
             printed[name] = share * (left - math.fsum(closes.values()))
-    numbers, expected = engine.shown(detail, scoring)
+    numbers, expected = scoring.shown(to)
     verdict, sentence = forecast.of(noise)
     return paid.plan(
         design, n,
         [*(s.within(paid.rest) for s in opening), *(s.within(left) for s in steps)],
         shares=printed | closes, passes=passes + len(opening) + len(closes),
         scales=numbers if look is None else {**look.printed, **numbers},
-        advice=engine.advice(scoring) if noise > forecast.high_noise else (),
-        expected_se=expected, detail=detail, forecast=sentence, verdict=verdict,
+        advice=scoring.advice() if noise > forecast.high_noise else (),
+        expected_se=expected, detail=to, forecast=sentence, verdict=verdict,
         notes=getattr(model.opening, "notes", ()),
     )  # fmt: skip
 
 
-def release_fit(plan: Plan[ScoredDetail], ask: Ask, ranged: Design | None = None) -> Release:
+def release_fit(plan: Plan[Schedule], ask: Ask, ranged: Design | None = None) -> Release:
     """Run the program of a scoring fit over the private rows, and return its release.
 
     ``ranged`` is the design with every range, where a larger plan estimated them before.
@@ -144,16 +136,16 @@ def release_fit(plan: Plan[ScoredDetail], ask: Ask, ranged: Design | None = None
     )  # fmt: skip
 
 
-def fit_program(plan: Plan[ScoredDetail], ranged: Design | None = None) -> Program:
+def fit_program(plan: Plan[Schedule], ranged: Design | None = None) -> Program:
     """Fit by scoring: count usable units, find ranges, release the passes, statistics, clusters.
 
     A call ends early if few units are usable, or if ranges cannot be estimated.
     """
-    detail, usable = plan.detail, 1.0
-    if detail.look is not None:
+    to, usable = plan.detail, 1.0
+    if to.look is not None:
         pays = [step for step in plan.steps if not step.reply_test and not step.failure]
         payer = max(pays, key=lambda step: step.share or 0.0).name
-        part = yield from detail.look.ask(plan.design, payer, plan.request.relation)
+        part = yield from to.look.ask(plan.design, payer, plan.request.relation)
         if isinstance(part, End):
             return part
         usable = part
@@ -164,17 +156,18 @@ def fit_program(plan: Plan[ScoredDetail], ranged: Design | None = None) -> Progr
             return End(why="ranges")
     rows = widen_ranges(design, plan.design)
     fit = fit_rows
-    if detail.engine is not ROWS:
+    if to.planned is not plan_rows:
         from dpmodels.scoring.units import fit_units as fit
-    released, remarks = yield from fit(detail, plan.request.relation, design, rows, usable)
-    if detail.model.closing is not None:
-        statistics = yield from detail.model.closing.conclude(released, rows)
+    released, remarks = yield from fit(to, plan.request.relation, design, rows, usable)
+    if to.model.closing is not None:
+        statistics = yield from to.model.closing.conclude(released, rows)
         released = replace(released, statistics=statistics)
-    if detail.clusters is not None:
+    if to.clusters is not None:
         from dpmodels.scoring.clusters import release_clusters
 
-        of, (passes, turns) = detail.clusters, detail.engine.scorers(detail, released, rows)
-        by_cluster = yield from release_clusters(of, passes, rows)
+        scoring = to.scoring(released.coordinates.rank, plan.request.relation)
+        passes, turns = scoring.scorers(to, released, rows)
+        by_cluster = yield from release_clusters(to.clusters, passes, rows)
         released = replace(released, clusters=by_cluster, turns=turns)
     return End(released.values, design, detail=released, remarks=remarks)
 
@@ -218,7 +211,7 @@ Back = Callable[[ScoringRelease, Fitting], tuple[Array, Array]]
 
 
 def estimate_fit(
-    plan: Plan[ScoredDetail], release: Release, stats: Callable[[Part], dict[str, float]], *,
+    plan: Plan[Schedule], release: Release, stats: Callable[[Part], dict[str, float]], *,
     back: Back | None = None, names: Sequence[str] | None = None, lost: Mask | None = None,
     model_notes: Sequence[Note] = (), arrays: Callable[[Part], dict[str, Array]] | None = None,
 ) -> Estimate:  # fmt: skip
@@ -382,7 +375,7 @@ def covariances(parts: Sequence[Part], lost: Mask, *, by_cluster: bool) -> tuple
     return sampling, privacy
 
 
-def _infer(plan: Plan[ScoredDetail], release: Release, i: int) -> Inference:
+def _infer(plan: Plan[Schedule], release: Release, i: int) -> Inference:
     """Return the inference of the last pass of model i, over rows or over units.
 
     Without sampling errors where clusters cannot be counted.

@@ -26,8 +26,8 @@ from dpmodels.scoring.known import Known, known_entries
 from dpmodels.scoring.models import Start, State, mean_row
 from dpmodels.scoring.notes import moves_on, public_rows, too_long
 from dpmodels.scoring.passes import row_of, within
-from dpmodels.scoring.rows import ROWS, RowsPlan
-from dpmodels.scoring.run import Fitting, ScoredDetail, ScoringRelease, centre_of
+from dpmodels.scoring.rows import RowsPlan
+from dpmodels.scoring.run import Fitting, Schedule, ScoringRelease, centre_of
 from dpmodels.scoring.scales import WeightPlan, located, weighed
 from dpmodels.scoring.step import newton_step
 from dpmodels.sums.ask import Read
@@ -44,22 +44,22 @@ Asking = Generator[Any, Any, Any]
 
 
 def fit_rows(
-    detail: ScoredDetail, relation: str, design: Design, rows: Design, usable: float
+    to: Schedule, relation: str, design: Design, rows: Design, usable: float
 ) -> Generator[Any, Any, tuple[ScoringRelease, Mapping[str, str]]]:
     """Release a fit of rows; return the released fit and remarks on its steps, for the ledger.
 
     ``design`` has every range, ``rows`` those that cells are clipped at. ``usable``: released part
     of the rows that is usable.
     """
-    public = detail.coordinates(design)
-    to: RowsPlan = ROWS.followed(detail, detail.scoring(public.rank, relation, design), usable)
-    coordinates = yield from coordinates_of(to, detail, public, rows)
+    public = to.coordinates(design)
+    plan: RowsPlan = to.scoring(public.rank, relation, design).followed(to, usable)
+    coordinates = yield from coordinates_of(plan, to, public, rows)
     if coordinates.rank != public.rank:
-        to = ROWS.followed(detail, detail.scoring(coordinates.rank, relation, design), usable)
-    fits = yield from scoring_fit(to, coordinates, rows)
-    planned, used = len(to.passes), len(fits[0].plans) - len(to.passes)
-    remark = f"{planned} passes planned, {used} more used of {len(to.more)}"
-    return ScoringRelease(coordinates, tuple(fits)), {rules.RESERVE: remark} if to.more else {}
+        plan = to.scoring(coordinates.rank, relation, design).followed(to, usable)
+    fits = yield from scoring_fit(plan, coordinates, rows)
+    planned, used = len(plan.passes), len(fits[0].plans) - len(plan.passes)
+    remark = f"{planned} passes planned, {used} more used of {len(plan.more)}"
+    return ScoringRelease(coordinates, tuple(fits)), {rules.RESERVE: remark} if plan.more else {}
 
 
 def scoring_fit(to: RowsPlan, coordinates: Coordinates, rows: Design) -> Asking:
@@ -97,12 +97,12 @@ def scoring_fit(to: RowsPlan, coordinates: Coordinates, rows: Design) -> Asking:
 
 
 def coordinates_of(
-    to: RowsPlan, detail: ScoredDetail, coordinates: Coordinates, rows: Design
+    to: RowsPlan, schedule: Schedule, coordinates: Coordinates, rows: Design
 ) -> Asking:
     """Release centres and scales of numbers, and the mean weight; return coordinates by these."""
     many = to.pilot.start(to.n) * to.usable
     clear = to.start * many / to.radius**2 / math.sqrt(to.p)
-    for scale in detail.scales:
+    for scale in schedule.scales:
         if isinstance(scale, WeightPlan):
             coordinates = yield from weighed(scale, coordinates, rows)
         else:

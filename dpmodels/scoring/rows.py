@@ -1,6 +1,6 @@
-"""Scoring engine for rows: an initial fit (the start), then passes with Newton steps.
+"""Schedule of scoring fits of rows: an initial fit (the start), then passes with Newton steps.
 
-One of the two engines of :mod:`dpmodels.scoring.run`. The start is least squares from rows
+Units have another (:mod:`dpmodels.scoring.units`). The start is least squares from rows
 (predictors and response together) scaled into one ball. A *pass* is one reading of the rows, its
 release and the Newton step from it. Models that are fitted under one charge share every reading of
 the rows. Radii and clips are functions of public numbers (:mod:`dpmodels.scoring.rules`), and never
@@ -44,11 +44,10 @@ from dpmodels.scoring.run import (
     ModelSpec,
     Opening,
     Schedule,
-    ScoredDetail,
-    ScoringEngine,
     ScoringPlan,
     ScoringRelease,
     centre_of,
+    split_names,
 )
 from dpmodels.scoring.scales import ScalePlan, WeightPlan, numbers_of
 from dpmodels.scoring.taken import noise_if_nothing_is_cut
@@ -73,6 +72,7 @@ class RowsPlan(ScoringPlan):
     noise: float = 0.0  # Spectral norm of the noise of the last information, relative to it: public
     readings: int = 0  # Largest number of readings of the rows, without the closing release
     opening: Opening | None = None  # Another method for the start; None: rows in one ball
+    before: ClassVar[tuple[str, ...]] = ("start",)
     forecast: ClassVar[Forecast] = rules.OF_ROWS
 
     def expected(self, lengths: ScoreLengths, *, stops: bool) -> Expectation:
@@ -92,6 +92,63 @@ class RowsPlan(ScoringPlan):
         steps = (LedgerStep(name, Gaussian(mu), share=(mu / self.mu) ** 2) for name, mu in out)
         first = () if self.opening is None else self.opening.steps(self.start)
         return (*(s.within((self.start / self.mu) ** 2) for s in first), *steps)
+
+    def followed(self, to: Schedule, usable: float) -> RowsPlan:
+        """Return the plan with clips and radii for the released part of the rows that is usable.
+
+        Noise is in proportion to a radius, so the ledger stays as it is.
+        """
+        if usable >= 1.0:
+            return self
+        few = replace(to, rows=max(round(to.rows * usable), 1))
+        radius = to.model.radius or start_radius(few, self.p) or self.radius
+        return replace(
+            self, usable=usable, radius=radius,
+            passes=tuple(planned.of_part(usable) for planned in self.passes),
+            more=tuple(
+                (extra.of_part(usable), end.of_part(usable)) for extra, end in self.more
+            ),
+        )  # fmt: skip
+
+    def shown(self, to: Schedule) -> tuple[dict[str, float], Mapping[str, float]]:
+        """Return public numbers, and expected errors where the information will be determined."""
+        numbers = {
+            "public noise ratio": noise_ratio(to.mu, to.design.p, to.rows),
+            "noise of the information": self.noise,
+            "clip of scores": self.passes[-1].clip,
+        }
+        if self.noise > rules.OF_ROWS.high_noise:
+            return numbers, {}
+
+        def noise(chain: Chain, state: State, coordinates: Coordinates) -> float:
+            last = to.scoring(coordinates.rank, self.relation).passes[-1]
+            planned = within(last, last, chain.score, state, coordinates, to.design)
+            return noise_if_nothing_is_cut(planned) / to.rows
+
+        return numbers, Later(lambda: to.errors(noise))
+
+    def advice(self) -> tuple[str, ...]:
+        """Return advice for a model for which the budget is too small."""
+        return (
+            f"noise is {self.noise:.0%} of the signal (above {rules.OF_ROWS.high_noise:.0%}): "
+            "this budget is too small for this model, so intervals will be wide and coefficients "
+            "not determined. More rows, a larger eps, narrower ranges or fewer terms "
+            "help; for predictions alone inference=False spends nothing on errors",
+        )
+
+    def scorers(self, _: Schedule, release: ScoringRelease, design: Design) -> tuple[Any, ...]:
+        """Return the scores at the final fit, in the rotated coordinates of the passes."""
+        from dpmodels.core.clusters import Scorer
+
+        out = []
+        for fit in release.fits:
+            state = replace(fit.before, theta=fit.state.theta)
+            centre = centre_of(fit.model, state, release.coordinates, design)
+            into = Parallel(fit.plans[-1], release.coordinates.rank)
+            formula, turn = row_of(centre, into.step, into.plan.clip_of_weights)
+            out.append(Scorer(formula, into.r, turn, into))
+        return tuple(out), ()
+
 
 
 def plan_scoring(
@@ -167,126 +224,57 @@ def _scales(
     return (ScalePlan.of(names, response, mu, request.relation, rows), *weights)
 
 
-def start_radius(detail: ScoredDetail, rank: int) -> float:
+def start_radius(to: Schedule, rank: int) -> float:
     """Return the radius of a start from released scales, or 0 to choose it by rule.
 
     The rule is used if no scale of a predictor is released, and for models of a mean: events and
     counts may be rare, and their start is then mostly noise.
     """
-    measured = any(isinstance(scale, ScalePlan) and scale.predictors for scale in detail.scales)
-    if not measured or not detail.chains[0].score.of_residual:
+    measured = any(isinstance(scale, ScalePlan) and scale.predictors for scale in to.scales)
+    if not measured or not to.chains[0].score.of_residual:
         return 0.0
-    x = detail.mu * math.sqrt(detail.shares[0]) * detail.pilot.start(detail.rows) / max(rank, 1)
+    x = to.mu * math.sqrt(to.shares[0]) * to.pilot.start(to.rows) / max(rank, 1)
     kappa = rules.INFORMATION_FACTOR * x**rules.INFORMATION_POWER
     if rank >= rules.COLUMNS:
         kappa = min(kappa, rules.NARROW_FACTOR * x / math.sqrt(rank))
     return math.sqrt((rank + 1.0) * min(max(1.0, kappa), rules.START_RADIUS_MAX))
 
 
-class RowEngine(ScoringEngine):
-    """Score rows: a start by least squares from rows in one ball, then Newton steps."""
-
-    before: ClassVar[tuple[str, ...]] = ("start",)
-    #: Coefficients are forecast one by one, by limits calibrated on these passes.
-    forecasts_coefficients: ClassVar[bool] = True
-
-    def schedule(
-        self, request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
-    ) -> Schedule:
-        """Return chains, shares of start and passes, and the releases before the start."""
-        scales = _scales(request, design, model, mu, rows)
-        mu *= math.sqrt(1.0 - math.fsum(scale.share for scale in scales))
-        p, pass_shares = design.p, model.chains[0].score.pass_shares
-        chosen = request.shares_of(self.names(len(pass_shares.passes)))
-        shares = passes_of(pass_shares, mu, rows, p) if chosen is None else tuple(chosen.values())
-        shares = model.from_public or shares
-        x = noise_ratio(mu, p, rows)
-        # In a table sorted by a private column one replaced row can move others into another block
-        # of rows, and a pass may read only some blocks.
-        ordered = request.relation == "replace" and bool(request.options.get("public_order"))
-        windows = pilot_windows(design, n, x) if ordered else ALL_ROWS
-        return Schedule(
-            model.chains,
-            mu,
-            shares,
-            Pilot(pilot_share(x, rows), windows, first_share(x, rows)),
-            scales,
-        )
-
-    def plan(self, detail: ScoredDetail, rank: int, relation: str, _: Design) -> RowsPlan:
-        """Return the plan of the passes for a design of this rank."""
-        model, weighted = detail.model, detail.design.auxiliary_place("weights") is not None
-        usual = model.chains[0].score.pass_shares
-        pass_shares = replace(usual, passes=detail.shares)
-        plan = plan_scoring(
-            pass_shares, detail.mu, detail.rows, rank, relation, chains=detail.chains,
-            meat=model.meat, pilot=detail.pilot, radius=model.radius or start_radius(detail, rank),
-            weighted=weighted,
-            of_weights=weighted or bool(detail.design.scaled), closing=model.closing,
-            reserve=bool(model.from_public) or (detail.whole and not detail.chains[0].raw
-            and (detail.design.p >= rules.COLUMNS or not detail.chains[0].score.averages)),
-            opening=model.opening,
-        )  # fmt: skip
-        public: Any = model.opening if model.from_public else None
-        return plan if public is None else public.planned(plan, usual.passes)
-
-    def followed(self, detail: ScoredDetail, scoring: RowsPlan, usable: float) -> RowsPlan:
-        """Return the plan with clips and radii for the released part of the rows that is usable.
-
-        Noise is in proportion to a radius, so the ledger stays as it is.
-        """
-        if usable >= 1.0:
-            return scoring
-        few = replace(detail, rows=max(round(detail.rows * usable), 1))
-        radius = detail.model.radius or start_radius(few, scoring.p) or scoring.radius
-        return replace(
-            scoring, usable=usable, radius=radius,
-            passes=tuple(planned.of_part(usable) for planned in scoring.passes),
-            more=tuple(
-                (extra.of_part(usable), end.of_part(usable)) for extra, end in scoring.more
-            ),
-        )  # fmt: skip
-
-    def shown(
-        self, detail: ScoredDetail, scoring: RowsPlan
-    ) -> tuple[dict[str, float], Mapping[str, float]]:
-        """Return public numbers, and expected errors where the information will be determined."""
-        numbers = {
-            "public noise ratio": noise_ratio(detail.mu, detail.design.p, detail.rows),
-            "noise of the information": scoring.noise,
-            "clip of scores": scoring.passes[-1].clip,
-        }
-        if scoring.noise > rules.OF_ROWS.high_noise:
-            return numbers, {}
-
-        def noise(chain: Chain, state: State, coordinates: Coordinates) -> float:
-            last = detail.scoring(coordinates.rank, scoring.relation).passes[-1]
-            planned = within(last, last, chain.score, state, coordinates, detail.design)
-            return noise_if_nothing_is_cut(planned) / detail.rows
-
-        return numbers, Later(lambda: detail.errors(noise))
-
-    def advice(self, scoring: RowsPlan) -> tuple[str, ...]:
-        """Return advice for a model for which the budget is too small."""
-        return (
-            f"noise is {scoring.noise:.0%} of the signal (above {rules.OF_ROWS.high_noise:.0%}): "
-            "this budget is too small for this model, so intervals will be wide and coefficients "
-            "not determined. More rows, a larger eps, narrower ranges or fewer terms "
-            "help; for predictions alone inference=False spends nothing on errors",
-        )
-
-    def scorers(self, _: ScoredDetail, release: ScoringRelease, design: Design) -> tuple[Any, ...]:
-        """Return the scores at the final fit, in the rotated coordinates of the passes."""
-        from dpmodels.core.clusters import Scorer
-
-        out = []
-        for fit in release.fits:
-            state = replace(fit.before, theta=fit.state.theta)
-            centre = centre_of(fit.model, state, release.coordinates, design)
-            into = Parallel(fit.plans[-1], release.coordinates.rank)
-            formula, turn = row_of(centre, into.step, into.plan.clip_of_weights)
-            out.append(Scorer(formula, into.r, turn, into))
-        return tuple(out), ()
+def schedule_rows(
+    request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
+) -> Schedule:
+    """Return the schedule of a fit of rows, but for its look and its pass by cluster."""
+    scales = _scales(request, design, model, mu, rows)
+    mu *= math.sqrt(1.0 - math.fsum(scale.share for scale in scales))
+    p, pass_shares = design.p, model.chains[0].score.pass_shares
+    chosen = request.shares_of(split_names(RowsPlan.before, len(pass_shares.passes)))
+    shares = passes_of(pass_shares, mu, rows, p) if chosen is None else tuple(chosen.values())
+    shares = model.from_public or shares
+    x = noise_ratio(mu, p, rows)
+    # In a table sorted by a private column one replaced row can move others into another block
+    # of rows, and a pass may read only some blocks.
+    ordered = request.relation == "replace" and bool(request.options.get("public_order"))
+    windows = pilot_windows(design, n, x) if ordered else ALL_ROWS
+    pilot = Pilot(pilot_share(x, rows), windows, first_share(x, rows))
+    return Schedule(
+        model, plan_rows, model.chains, design, rows, mu, shares, pilot, scales,
+        whole=request.split is None, forecasts_coefficients=True,
+    )  # fmt: skip
 
 
-ROWS = RowEngine()
+def plan_rows(to: Schedule, rank: int, relation: str, _: Design) -> RowsPlan:
+    """Return the plan of the passes for a design of this rank."""
+    model, weighted = to.model, to.design.auxiliary_place("weights") is not None
+    usual = model.chains[0].score.pass_shares
+    pass_shares = replace(usual, passes=to.shares)
+    plan = plan_scoring(
+        pass_shares, to.mu, to.rows, rank, relation, chains=to.chains,
+        meat=model.meat, pilot=to.pilot, radius=model.radius or start_radius(to, rank),
+        weighted=weighted,
+        of_weights=weighted or bool(to.design.scaled), closing=model.closing,
+        reserve=bool(model.from_public) or (to.whole and not to.chains[0].raw
+        and (to.design.p >= rules.COLUMNS or not to.chains[0].score.averages)),
+        opening=model.opening,
+    )  # fmt: skip
+    public: Any = model.opening if model.from_public else None
+    return plan if public is None else public.planned(plan, usual.passes)

@@ -2,9 +2,8 @@
 
 Plan (public) -> release (reads rows) -> inference (:mod:`dpmodels.scoring.intervals`). A *pass* is
 one reading of the rows, one release of sums over them, and the Newton step from these sums. The
-*start* is the first released estimate. A *chain* is one model of a call. The two
-:class:`ScoringEngine` classes do what differs between rows and units
-(:mod:`dpmodels.scoring.rows`, :mod:`dpmodels.scoring.units`).
+*start* is the first released estimate. A *chain* is one model of a call. What differs between rows
+and units stands in :mod:`dpmodels.scoring.rows` and :mod:`dpmodels.scoring.units`.
 """
 
 from __future__ import annotations
@@ -65,7 +64,9 @@ class Chain:
 
 @dataclass(frozen=True)
 class ScoringPlan:
-    """Plan of a scoring fit; each engine has a subclass."""
+    """Plan of the passes for one rank: a subclass for rows, and one for units."""
+
+    before: ClassVar[tuple[str, ...]]  # Names in ``split=`` of the shares before the passes
 
     # p, n: dimension of theta; units: public, or the guess.
     p: int
@@ -82,8 +83,13 @@ class ScoringPlan:
 
     # Besides: ``noise``, public, of the last information over its size; the ``forecast`` for
     # coefficients; ``readings`` of the rows before the fit closes; ``ledger``, the steps before it
-    # closes, in the order of the release, with shares of mu^2; and ``expected``, the inference of a
-    # coefficient by assumed lengths of scores (``stops``: follow-up ends before one is clipped).
+    # closes, in the order of the release, with shares of mu^2; ``expected``, the inference of a
+    # coefficient by assumed lengths of scores (``stops``: follow-up ends before one is clipped);
+    # what a plan prints (``shown``, ``advice``); and ``scorers``, the scores at the final fit.
+
+    def followed(self, to: Schedule, usable: float) -> Any:
+        """Return the plan for a released part of the units that is usable."""
+        return replace(self, usable=usable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,36 +146,12 @@ class Fitting:
         )  # fmt: skip
 
 
-class ScoringEngine:
-    """Plan and release of a scoring fit: what the engines of rows and of units share.
-
-    All of it is public. Releases are in :mod:`dpmodels.scoring.program` and
-    :mod:`dpmodels.scoring.units`.
-    """
-
-    before: ClassVar[tuple[str, ...]]  # Names in ``split=`` of the shares before the passes
-
-    def followed(self, detail: ScoredDetail, scoring: Any, usable: float) -> Any:
-        """Return the plan of the passes for a released part of the units that is usable."""
-        return replace(scoring, usable=usable)
-
-    def names(self, many: int) -> tuple[str, ...]:
-        """Return the names in ``split=`` for a number of shares."""
-        return (*self.before, *_ORDINALS[: many - len(self.before) - 1], "last")
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """Decisions of an engine about a call, before its first row."""
-
-    chains: tuple[Chain, ...]  # Models as the engine plans them
-    mu: float  # mu of start and passes
-    shares: tuple[float, ...]  # Shares of the releases before the passes, and of the passes
-    pilot: Pilot  # Pilot sample for the passes before the last
-    scales: tuple[ScalePlan | WeightPlan, ...] = ()  # Releases before the start
-
-
 _ORDINALS = ("first", "second", "third", "fourth")
+
+
+def split_names(before: tuple[str, ...], many: int) -> tuple[str, ...]:
+    """Return the names in ``split=`` of many shares: those before the passes, and the passes."""
+    return (*before, *_ORDINALS[: many - len(before) - 1], "last")
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,12 +240,13 @@ class FitStatistics(Closing):
 
 
 @dataclass(frozen=True, eq=False)
-class ScoredDetail:
-    """Decisions of a scoring fit before the first row."""
+class Schedule:
+    """Public numbers of a scoring fit, decided before the first row: nothing is decided twice."""
 
     model: ModelSpec  # Specification from the verb
-    engine: Any  # Over rows (``RowEngine``), or over units (``UnitEngine``)
-    chains: tuple[Chain, ...]  # As the engine plans them
+    # Plan of the passes for a design and its rank: over rows, or over units
+    planned: Callable[[Schedule, int, str, Design], Any]
+    chains: tuple[Chain, ...]  # Models as they are planned
     design: Design  # As planned
     rows: int  # Units of the public rules
     mu: float  # mu of all releases except ranges, scales and clusters
@@ -272,18 +255,20 @@ class ScoredDetail:
     scales: tuple[ScalePlan | WeightPlan, ...] = ()  # Releases before the start
     clusters: ClusterPlan | None = None  # Pass by cluster, after the others
     people: bool = False  # The unit is a person
+    # Coefficients are forecast one by one, by limits calibrated on passes over rows.
+    forecasts_coefficients: bool = False
     # The shares are those of the rules: the last pass may give a part to passes before it.
     whole: bool = True
+    look: Look | None = None  # Count of usable rows before the fit
     # Plans for the planned design, by (rank, relation)
     known: dict[tuple[int, str], ScoringPlan] = field(default_factory=dict)
-    look: Look | None = None  # Count of usable rows before the fit
 
     def scoring(self, rank: int, relation: str, design: Design | None = None) -> Any:
         """Return the plan of the passes for a design and its rank (cached for the planned one)."""
         if design is not None and design is not self.design:
-            return self.engine.plan(self, rank, relation, design)
+            return self.planned(self, rank, relation, design)
         if (rank, relation) not in self.known:
-            self.known[rank, relation] = self.engine.plan(self, rank, relation, self.design)
+            self.known[rank, relation] = self.planned(self, rank, relation, self.design)
         return self.known[rank, relation]
 
     def coordinates(self, design: Design) -> Coordinates:

@@ -1,6 +1,6 @@
-"""Scoring engine for units: centres, scales, and passes of two readings.
+"""Scoring fits of units: centres, scales, and passes of two readings.
 
-One of the two engines of :mod:`dpmodels.scoring.run`. Each pass first releases a histogram of the
+Each pass first releases a histogram of the
 lengths of scores, then chooses its clip from it, then releases its sums (``method.md``, 8.3).
 """
 
@@ -51,10 +51,9 @@ from dpmodels.scoring.run import (
     Fitting,
     ModelSpec,
     Schedule,
-    ScoredDetail,
-    ScoringEngine,
     ScoringPlan,
     ScoringRelease,
+    split_names,
 )
 from dpmodels.scoring.step import newton_step
 from dpmodels.scoring.unit_passes import Expansion, Regression
@@ -191,6 +190,7 @@ class UnitsPlan(ScoringPlan):
     asked: tuple[Number, ...] = ()  # Variables whose distributions are released
     scaled: bool = False  # Whether some are predictors, whose scales are released too
     opening: Any = None  # Start at public rows, with their coordinates and scales
+    before: ClassVar[tuple[str, ...]] = ("places", "scales")
 
     @property
     def prelude(self) -> tuple[LedgerStep, ...]:
@@ -286,6 +286,43 @@ class UnitsPlan(ScoringPlan):
         ]
         return (*steps[0], *self.prelude, *steps[1])
 
+    def shown(self, to: Schedule) -> tuple[dict[str, float], Mapping[str, float]]:
+        """Return public numbers, and errors expected of units of one row, if all is determined."""
+        numbers = {"noise of the information": self.noise}
+        if self.noise > self.forecast.high_noise:
+            return numbers, {}
+        p = self.p
+        shares = shares_of_units(last=True, scale=self.chains[0].score.scale)
+        mu = self.part(self.passes[-1]) * math.sqrt(shares.score)
+        twice = sensitivity(Sum(Ball(p)), self.relation, "l2")
+        noise = rules.FORECAST_CLIP * twice * first_clip(p, mu, self.n, p) / (mu * self.n)
+        noise *= by_noisy_information(self.noise)
+        return numbers, Later(lambda: to.errors(lambda *_: noise))
+
+    def advice(self) -> tuple[str, ...]:
+        """Return advice for a model for which there are too few units."""
+        N, p = self.n, self.p
+        least, factor, most = needed(self.each, N, p, self.passes[-1])
+        counted = "people" if self.people else "rows"
+        fewer = f", or at most {most} coefficients" if most else ""
+        return (
+            f"not determined at this budget: with {p} coefficients noise is {self.noise:.0%} "
+            f"of the signal (above {self.forecast.high_noise:.0%}). About "
+            f"{round(least, -max(len(str(least)) - 2, 0))} {counted}, or about {factor:.2g} times "
+            f"the eps{fewer} would do",
+        )
+
+    def scorers(self, to: Schedule, release: ScoringRelease, _: Design) -> tuple[Any, ...]:
+        """Return the scores at the final fit, turned to where those of people are round."""
+        turns, passes = [], []
+        for fit in release.fits:
+            turn = roots(infer_units(fit, to.rows).meat)[1]
+            turns.append(turn)
+            formula = functools.partial(turned, scores=fit.model.at(fit.state), turn=turn)
+            passes.append(Scorer(formula, len(turn)))
+        return tuple(passes), tuple(turns)
+
+
 
 def _take(
     fit: Fitting, planned: PassPlan, lengths: Lengths, turn: Array, released: Released
@@ -352,156 +389,120 @@ def unit_pass(
     )  # fmt: skip
 
 
-class UnitEngine(ScoringEngine):
-    """Score units: centres, scales, and passes whose clip follows released lengths."""
+def schedule_units(
+    request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
+) -> Schedule:
+    """Return the schedule of a fit of units, but for its look and its pass by cluster."""
+    equal = request.options.get("person_weights") == "equal"
+    chains = tuple(
+        replace(c, score=RowModel(c.score, equal)) if isinstance(c.score, Model) else c
+        for c in model.chains
+    )
+    first = chains[0].score
+    chosen = request.shares_of(split_names(UnitsPlan.before, len(first.shares)))
+    pilot = Pilot(pilot_share(noise_ratio(mu, first.dimension(design.p), rows), rows))
+    shares = first.shares if chosen is None else tuple(chosen.values())
+    shares = (0.0, *model.from_public) if model.from_public else shares
+    return Schedule(
+        model, plan_units, chains, design, rows, mu, shares, pilot,
+        people=request.unit is not None, whole=request.split is None,
+    )  # fmt: skip
 
-    before: ClassVar[tuple[str, ...]] = ("places", "scales")
 
-    def schedule(
-        self, request: Request, design: Design, n: int, rows: int, mu: float, model: ModelSpec
-    ) -> Schedule:
-        """Return (the chains of a room as models of units, mu, shares of the steps, guide)."""
-        equal = request.options.get("person_weights") == "equal"
-        chains = tuple(
-            replace(c, score=RowModel(c.score, equal)) if isinstance(c.score, Model) else c
-            for c in model.chains
-        )
-        first = chains[0].score
-        chosen = request.shares_of(self.names(len(first.shares)))
-        pilot = Pilot(pilot_share(noise_ratio(mu, first.dimension(design.p), rows), rows))
-        shares = first.shares if chosen is None else tuple(chosen.values())
-        shares = (0.0, *model.from_public) if model.from_public else shares
-        return Schedule(chains, mu, shares, pilot)
+def plan_units(to: Schedule, rank: int, relation: str, design: Design) -> UnitsPlan:
+    """Return the plan of the steps for a design of this rank."""
+    first = to.chains[0].score
+    located: tuple[Number, ...] = ()
+    if to.model.coordinates is None:
+        # a design whose ranges will be estimated is planned as if it had them
+        ranged = design.with_bounds(dict.fromkeys(design.unknown, (0.0, 1.0)))
+        located = numbers(ranged, response=first.cells)
+    located += () if to.model.from_public else weight_number(design)
+    return UnitsPlan(
+        first.dimension(rank), to.rows, to.mu, relation, to.pilot, to.chains,
+        to.model.closing, to.people, to.shares, located,
+        any(number.place < design.p for number in located), to.model.opening,
+    )  # fmt: skip
 
-    def plan(self, detail: ScoredDetail, rank: int, relation: str, design: Design) -> UnitsPlan:
-        """Return the plan of the steps for a design of this rank."""
-        first = detail.chains[0].score
-        located: tuple[Number, ...] = ()
-        if detail.model.coordinates is None:
-            # a design whose ranges will be estimated is planned as if it had them
-            ranged = design.with_bounds(dict.fromkeys(design.unknown, (0.0, 1.0)))
-            located = numbers(ranged, response=first.cells)
-        located += () if detail.model.from_public else weight_number(design)
-        return UnitsPlan(
-            first.dimension(rank), detail.rows, detail.mu, relation, detail.pilot, detail.chains,
-            detail.model.closing, detail.people, detail.shares, located,
-            any(number.place < design.p for number in located), detail.model.opening,
+
+def locate(
+    scoring: UnitsPlan, coordinates: Coordinates, design: Design
+) -> Generator[Any, Any, tuple[Coordinates, tuple[Spread, ...]]]:
+    """Return coordinates for narrower ranges about the released centres, and these centres."""
+    if not scoring.asked:
+        return coordinates if scoring.opening else in_order(coordinates), ()
+    pilot, root = scoring.pilot, None
+    if design.scaled and not design.bought:
+        root = coordinates.unit.one
+    spreads = yield from released_places(
+        scoring.asked, design, float(pilot.early(scoring.n)), people=scoring.people,
+        read=pilot.read(), root=root,
+    )  # fmt: skip
+    if scoring.scaled:
+        spreads = yield from released_distances(
+            spreads, design, float(pilot.early(scoring.n)), people=scoring.people,
+            read=pilot.read(), root=root, relation=scoring.relation,
         )  # fmt: skip
+    place = design.auxiliary_place("weights")
+    mean = next((s.mean for s in spreads if s.number.place == place), 1.0)
+    return in_order(replace(recentred(coordinates, design, spreads), mean_weight=mean)), spreads
 
-    def shown(
-        self, detail: ScoredDetail, scoring: UnitsPlan
-    ) -> tuple[dict[str, float], Mapping[str, float]]:
-        """Return public numbers, and errors expected of units of one row, if all is determined."""
-        numbers = {"noise of the information": scoring.noise}
-        if scoring.noise > scoring.forecast.high_noise:
-            return numbers, {}
-        p = scoring.p
-        shares = shares_of_units(last=True, scale=scoring.chains[0].score.scale)
-        mu = scoring.part(scoring.passes[-1]) * math.sqrt(shares.score)
-        twice = sensitivity(Sum(Ball(p)), scoring.relation, "l2")
-        noise = rules.FORECAST_CLIP * twice * first_clip(p, mu, scoring.n, p) / (mu * scoring.n)
-        noise *= by_noisy_information(scoring.noise)
-        return numbers, Later(lambda: detail.errors(lambda *_: noise))
 
-    def advice(self, scoring: UnitsPlan) -> tuple[str, ...]:
-        """Return advice for a model for which there are too few units."""
-        N, p = scoring.n, scoring.p
-        least, factor, most = needed(scoring.each, N, p, scoring.passes[-1])
-        counted = "people" if scoring.people else "rows"
-        fewer = f", or at most {most} coefficients" if most else ""
-        return (
-            f"not determined at this budget: with {p} coefficients noise is {scoring.noise:.0%} "
-            f"of the signal (above {scoring.forecast.high_noise:.0%}). About "
-            f"{round(least, -max(len(str(least)) - 2, 0))} {counted}, or about {factor:.2g} times "
-            f"the eps{fewer} would do",
-        )
+def initialise_model(
+    plan: UnitsPlan, chain: Chain, coordinates: Coordinates,
+    spreads: tuple[Spread, ...], design: Design,
+) -> Generator[Any, Any, Fitting]:  # fmt: skip
+    """Begin one model, and release the scales of its information."""
+    pilot, r = plan.pilot, plan.p
+    if plan.opening is not None:
+        begun: Fitting = yield from plan.opening.begin_units(plan, chain, coordinates, design)
+        return begun
+    initialised = yield from chain.score.initialise(coordinates, spreads, design, plan.mu)
+    first = replace(initialised.state, W=np.eye(r))
+    guess = float(pilot.early(plan.n)) * plan.usable
+    squares, count = yield from released_squares(
+        chain.step(SCALES), initialised.expansion.at(first), r, design,
+        guess, read=pilot.read(), relation=plan.relation,
+    )  # fmt: skip
+    state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
+    expansion = initialised.expansion
+    if plan.people:
+        expansion = expansion.weighed(largest_information(plan.mu, plan.n))
+    return Fitting(
+        chain, expansion, state, initialised.values, look=state.W,
+        counted=plan.usable * count / guess,
+    )  # fmt: skip
 
-    def locate(
-        self, scoring: UnitsPlan, coordinates: Coordinates, design: Design
-    ) -> Generator[Any, Any, tuple[Coordinates, tuple[Spread, ...]]]:
-        """Return coordinates for narrower ranges about the released centres, and these centres."""
-        if not scoring.asked:
-            return coordinates if scoring.opening else in_order(coordinates), ()
-        pilot, root = scoring.pilot, None
-        if design.scaled and not design.bought:
-            root = coordinates.unit.one
-        spreads = yield from released_places(
-            scoring.asked, design, float(pilot.early(scoring.n)), people=scoring.people,
-            read=pilot.read(), root=root,
-        )  # fmt: skip
-        if scoring.scaled:
-            spreads = yield from released_distances(
-                spreads, design, float(pilot.early(scoring.n)), people=scoring.people,
-                read=pilot.read(), root=root, relation=scoring.relation,
-            )  # fmt: skip
-        place = design.auxiliary_place("weights")
-        mean = next((s.mean for s in spreads if s.number.place == place), 1.0)
-        return in_order(replace(recentred(coordinates, design, spreads), mean_weight=mean)), spreads
 
-    def initialise_model(
-        self, plan: UnitsPlan, chain: Chain, coordinates: Coordinates,
-        spreads: tuple[Spread, ...], design: Design,
-    ) -> Generator[Any, Any, Fitting]:  # fmt: skip
-        """Begin one model, and release the scales of its information."""
-        pilot, r = plan.pilot, plan.p
-        if plan.opening is not None:
-            begun: Fitting = yield from plan.opening.begin_units(plan, chain, coordinates, design)
-            return begun
-        initialised = yield from chain.score.initialise(coordinates, spreads, design, plan.mu)
-        first = replace(initialised.state, W=np.eye(r))
-        guess = float(pilot.early(plan.n)) * plan.usable
-        squares, count = yield from released_squares(
-            chain.step(SCALES), initialised.expansion.at(first), r, design,
-            guess, read=pilot.read(), relation=plan.relation,
-        )  # fmt: skip
-        state = replace(initialised.state, W=np.diag(squares**-0.5), M=np.diag(squares))
-        expansion = initialised.expansion
-        if plan.people:
-            expansion = expansion.weighed(largest_information(plan.mu, plan.n))
-        return Fitting(
-            chain, expansion, state, initialised.values, look=state.W,
-            counted=plan.usable * count / guess,
-        )  # fmt: skip
-
-    def release_pass(
-        self, plan: UnitsPlan, k: int, share: float, fit: Fitting, design: Design
-    ) -> Generator[Any, Any, Fitting]:
-        """Release the lengths of scores, then pass k by them; return the fit after its step."""
-        pilot, r, last = plan.pilot, plan.p, k == plan.many
-        expansion, state = fit.model, replace(fit.state, last=last)
-        mu, early = plan.part(share), pilot.read()
-        scale = fit.chain.score.scale
-        guess = plan.n if last else pilot.early(plan.n)
-        scores = expansion.at(state)
-        reads = ALL if last else early
-        lengths = yield from released_lengths(scores, fit.chain.step(k), design, reads)
-        fit = fit.recounted(lengths.counts, lengths.sd, guess, plan.relation)
-        n = guess * fit.counted
-        of_score = shares_of_units(last=last, scale=scale).score
-        planned = unit_pass(
-            lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
-            tail=pilot.tail(plan.n) * fit.counted if last else n,
-            clip=expansion.clip(r, mu * math.sqrt(of_score), n, lengths.square),
-            least=expansion.typical_long(state),
-        )  # fmt: skip
-        if expansion.stops and last:
-            scores = expansion.at(state, planned.clip)
-        assert fit.look is not None
-        turn = fit.look @ np.linalg.inv(state.W)
-        into = units.UnitPass(planned, r, turn if k > 1 else None)
-        read = pilot.read(last=last)
-        released = yield Release(fit.chain.step(k), into, scores, design, read)
-        return _take(fit, planned, lengths, turn, released)
-
-    def scorers(self, detail: ScoredDetail, release: ScoringRelease, _: Design) -> tuple[Any, ...]:
-        """Return the scores at the final fit, turned to where those of people are round."""
-        turns, passes = [], []
-        for fit in release.fits:
-            turn = roots(infer_units(fit, detail.rows).meat)[1]
-            turns.append(turn)
-            formula = functools.partial(turned, scores=fit.model.at(fit.state), turn=turn)
-            passes.append(Scorer(formula, len(turn)))
-        return tuple(passes), tuple(turns)
+def release_pass(
+    plan: UnitsPlan, k: int, share: float, fit: Fitting, design: Design
+) -> Generator[Any, Any, Fitting]:
+    """Release the lengths of scores, then pass k by them; return the fit after its step."""
+    pilot, r, last = plan.pilot, plan.p, k == plan.many
+    expansion, state = fit.model, replace(fit.state, last=last)
+    mu, early = plan.part(share), pilot.read()
+    scale = fit.chain.score.scale
+    guess = plan.n if last else pilot.early(plan.n)
+    scores = expansion.at(state)
+    reads = ALL if last else early
+    lengths = yield from released_lengths(scores, fit.chain.step(k), design, reads)
+    fit = fit.recounted(lengths.counts, lengths.sd, guess, plan.relation)
+    n = guess * fit.counted
+    of_score = shares_of_units(last=last, scale=scale).score
+    planned = unit_pass(
+        lengths, mu, n, r, plan.relation, float(r), last=last, scale=scale,
+        tail=pilot.tail(plan.n) * fit.counted if last else n,
+        clip=expansion.clip(r, mu * math.sqrt(of_score), n, lengths.square),
+        least=expansion.typical_long(state),
+    )  # fmt: skip
+    if expansion.stops and last:
+        scores = expansion.at(state, planned.clip)
+    assert fit.look is not None
+    turn = fit.look @ np.linalg.inv(state.W)
+    into = units.UnitPass(planned, r, turn if k > 1 else None)
+    read = pilot.read(last=last)
+    released = yield Release(fit.chain.step(k), into, scores, design, read)
+    return _take(fit, planned, lengths, turn, released)
 
 
 def turned(rows: Rows, person: OwnRows, scores: UnitFormula, turn: Array) -> Rows:
@@ -509,22 +510,19 @@ def turned(rows: Rows, person: OwnRows, scores: UnitFormula, turn: Array) -> Row
     return linear(turn, scores(rows, person).score)
 
 
-UNITS = UnitEngine()
-
-
 def fit_units(
-    detail: ScoredDetail, relation: str, design: Design, rows: Design, usable: float
+    to: Schedule, relation: str, design: Design, rows: Design, usable: float
 ) -> Generator[Any, Any, tuple[ScoringRelease, Mapping[str, str]]]:
     """Release a fit of units; return the released fit and remarks on its steps, for the ledger.
 
     ``design`` has every range, ``rows`` those that cells are clipped at. ``usable``: released part
     of the units that is usable.
     """
-    public = detail.coordinates(design)
-    scoring = UNITS.followed(detail, detail.scoring(public.rank, relation, design), usable)
-    coordinates, spreads = yield from UNITS.locate(scoring, public, rows)
+    public = to.coordinates(design)
+    scoring = to.scoring(public.rank, relation, design).followed(to, usable)
+    coordinates, spreads = yield from locate(scoring, public, rows)
     if coordinates.rank != public.rank:
-        scoring = UNITS.followed(detail, detail.scoring(coordinates.rank, relation, design), usable)
+        scoring = to.scoring(coordinates.rank, relation, design).followed(to, usable)
     return (yield from release_scoring(scoring, coordinates, rows, spreads)), {}
 
 
@@ -533,7 +531,7 @@ def release_scoring(
 ) -> Generator[Any, Any, ScoringRelease]:
     """Release the start and the passes of all models, one after the other.
 
-    ``spreads``: released centres (:meth:`UnitEngine.locate`).
+    ``spreads``: released centres (:func:`locate`).
 
     Privacy
     -------
@@ -541,8 +539,8 @@ def release_scoring(
     """
     fits: list[Fitting] = []
     for chain in plan.chains:
-        fit = yield from UNITS.initialise_model(plan, chain, coordinates, spreads, design)
+        fit = yield from initialise_model(plan, chain, coordinates, spreads, design)
         for k, share in enumerate(plan.passes, 1):
-            fit = yield from UNITS.release_pass(plan, k, share, fit, design)
+            fit = yield from release_pass(plan, k, share, fit, design)
         fits.append(fit)
     return ScoringRelease(coordinates, tuple(fits))

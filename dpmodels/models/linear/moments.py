@@ -74,7 +74,7 @@ from dpmodels.registry import (
 )
 from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.scoring.pass_plan import first_share, noise_ratio, pilot_windows
-from dpmodels.scoring.run import ScoredDetail
+from dpmodels.scoring.run import Schedule
 from dpmodels.sums.ask import Ask, bounded_moments_query
 from dpmodels.sums.rowmap import unit_rows
 from dpmodels.sums.scaling import UnitScale
@@ -643,7 +643,7 @@ PMT_BACKEND = Backend(plan_pmt, release_pmt, estimate_pmt)
 # -- The ending of ``pmt`` by scoring: the passes of :mod:`.scored`, whitened by public moments.
 
 
-def estimate_pmt_scored(plan: Plan[ScoredDetail], release: Release) -> Estimate:
+def estimate_pmt_scored(plan: Plan[Schedule], release: Release) -> Estimate:
     """Return the estimate of a scoring fit, with the public-only fit next to it."""
     detail, model = plan.detail, plan.detail.model
     assert isinstance(model, LinearModel) and model.white is not None

@@ -28,9 +28,16 @@ from dpmodels.scoring.clip import missed_squares
 from dpmodels.scoring.coordinates import Coordinates, constant_direction, of_columns
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import LeastSquares, roots
-from dpmodels.scoring.rows import ROWS
+from dpmodels.scoring.rows import RowsPlan
 from dpmodels.scoring.rules import CLEAR_OF_NOISE, COLUMNS, LINEAR, OPENED
-from dpmodels.scoring.run import Chain, ModelSpec, Opening, ScoredDetail, ScoringRelease
+from dpmodels.scoring.run import (
+    Chain,
+    ModelSpec,
+    Opening,
+    Schedule,
+    ScoringRelease,
+    split_names,
+)
 from dpmodels.sums.scaling import UnitScale
 
 if TYPE_CHECKING:
@@ -519,7 +526,8 @@ def _why_moments(request: Request, scoring: bool | None) -> str:
         return "inference=False asks for no intervals, so the fit is tuned for prediction"
     if request.delta == 0:
         return "scoring has its proof for Gaussian noise, and delta = 0"
-    if request.split is not None and set(request.split) != set(ROWS.names(len(LINEAR.passes))):
+    stages = split_names(RowsPlan.before, len(LINEAR.passes))
+    if request.split is not None and set(request.split) != set(stages):
         return "split= names the stages of moments"
     defaults = {o.name: o.default for o in request.method.options}
     for name in OF_MOMENTS:
@@ -648,7 +656,7 @@ def _r_squared(
     }  # fmt: skip
 
 
-def start_stage(plan: Plan[ScoredDetail], release: Release) -> Stage:
+def start_stage(plan: Plan[Schedule], release: Release) -> Stage:
     """Return the start as a released stage, for comparing private with public moments."""
     detail = plan.detail
     released: ScoringRelease = release.detail
