@@ -289,11 +289,10 @@ def released(door: Opened, stage: Callable[[Any, Ask], T], rows: Any) -> T:
             raise PrivacyBugError(f"the stage left planned steps undrawn: {', '.join(left)}")
         if run.float_note and not set(FLOAT_NOTES) & set(guarantee.notes):
             raise PrivacyBugError("float noise was drawn and no note of the guarantee says so")
-        drawn = run.drawn_whole
+        drawn = () if replied else run.drawn_whole
         back = door.close(run)
         if isinstance(output, Release):
-            ended = drawn[-1] if drawn and not replied else ""
-            output = replace(output, ended=ended, back=back)
+            output = replace(output, ended=drawn[-1] if drawn else "", back=back)
         return output
     finally:
         if isinstance(rows, OfRows):  # votes are not

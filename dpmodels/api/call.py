@@ -56,7 +56,7 @@ from dpmodels.verbs import verb_of
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
     from dpmodels.notes import Note
-    from dpmodels.records import Estimate, Request
+    from dpmodels.records import Estimate, Release, Request
     from dpmodels.registry import Backend
     from dpmodels.results.fit import Fit
     from dpmodels.units import Person
@@ -261,21 +261,18 @@ def call(
     schema = declared_schema(arguments["schema"], source.schema_attr)
     charged: Note | None = None
     unknown = unlisted(formula, schema, arguments["options"])
+    build = functools.partial(build_request, verb, formula, **chosen._asdict(), kinds=source.kinds)
     if schema is not None and unknown:
         checked(budget, arguments["seed"])
-        build_request(  # whatever can be refused is refused before levels are charged
-            verb, formula, **chosen._asdict(), eps=eps, delta=delta, kinds=source.kinds,
-            attached=None, **{**arguments, "schema": stand_in(schema, unknown)},
-        )  # fmt: skip
+        # whatever can be refused is refused before levels are charged
+        stands_in = {**arguments, "schema": stand_in(schema, unknown)}
+        build(eps=eps, delta=delta, attached=None, **stands_in)
         arguments["schema"], eps, delta, charged = with_levels(
             schema, unknown, source, eps, delta, budget, arguments["seed"], arguments["options"]
         )
-    designed = build_request(
-        verb, formula, **chosen._asdict(), eps=eps, delta=delta, kinds=source.kinds,
-        attached=source.schema_attr, **arguments,
-    )  # fmt: skip
-    seed, person = designed.request.seed, designed.request.unit
-    public_n = designed.request.relation == "replace"
+    designed = build(eps=eps, delta=delta, attached=source.schema_attr, **arguments)
+    request = designed.request
+    seed, person, public_n = request.seed, request.unit, request.relation == "replace"
     checked(budget, seed)
     if person is not None:
         n = people_count(source, person, public_n=public_n)
@@ -286,7 +283,6 @@ def call(
     if charged is not None:
         notes = (*plan.guarantee.notes, charged)
         plan = replace(plan, guarantee=replace(plan.guarantee, notes=notes))
-    request = plan.request
     if plan.passes > 1 and not source.rescannable and person is None:
         from dpmodels.sources.rows import READ_ONCE
 
@@ -299,46 +295,64 @@ def call(
             f"them, bounds={{{plan.purchase.columns[0]!r}: (lower, upper)}}"
         )
     rows = functools.partial(
-        rows_of, source, n, request.progress, public_n=public_n, passes=plan.passes, person=person,
-        kinds=plan.design.kinds, seed=seed,
+        rows_of, source, n, plan.request.progress, public_n=public_n, passes=plan.passes,
+        person=person, kinds=plan.design.kinds, seed=seed,
     )  # fmt: skip
     door, release = run_stage(  # charged here; the stage is the only one that reads rows
         _label(plan, typed), plan, plan.backend.release, rows, budget, seed, what="the fit is "
     )
+    estimate = _estimated(plan, release, source.kinds)
+    door.note(release.reply, release.ended)
+    for step, text in release.remarks.items():
+        door.remark(step, text)
+    tell(*map(UtilityWarning, estimate.warnings))
+    if not release.reply:
+        return _without_reply(plan, release, estimate)
+    return Fit(plan, release, _with_note_on_base(plan, estimate))
+
+
+def _estimated(plan: Plan[Any], release: Release, kinds: Mapping[str, str]) -> Estimate:
+    """Return the estimate from a release, with the notes of a call that has no reply."""
+    request = plan.request
     with one_thread():
-        estimate = _finite("The charge stands", plan.backend.estimate, plan, release)
+        estimate: Estimate = _finite("The charge stands", plan.backend.estimate, plan, release)
     if request.copies > 1:
         estimate = estimate.of_copied_rows(request.copies)
     if hasattr(request.public, "printed_with"):
         estimate = request.public.printed_with(estimate)
     if release.why == "rows":
         estimate = replace(estimate, notes=release.detail.notes(release))
-    if not release.reply and (names := _untyped_numbers(plan, source.kinds)):
+    if not release.reply and (names := _untyped_numbers(plan, kinds)):
         note = messages.UNTYPED_NUMBERS(names=", ".join(names), name=names[0])
         estimate = replace(estimate, notes=(note, *estimate.notes))
-    door.note(release.reply, release.ended)
-    for step, text in release.remarks.items():
-        door.remark(step, text)
-    tell(*map(UtilityWarning, estimate.warnings))
-    fit = Fit(plan, release, _with_note_on_base(plan, estimate) if release.reply else estimate)
-    if not release.reply:
-        back, stopped = fit._record.returned, release.why == "rows"
-        failed = "too few rows are usable" if stopped else "the private test did not pass"
-        if request.on_no_reply == "raise":
-            charge = f"charge (eps = {plan.guarantee.eps:g}, delta = {plan.guarantee.delta:g})"
-            raise (StoppedError if stopped else NoReplyError)(
-                f"{failed}: no reply (a valid private outcome). "
-                + (f"Of the {charge} {back} went back" if back else f"The full {charge} stands")
-            )
-        stands = f"{back} went back to the budget" if back else "the charge stands"
-        kind = StoppedWarning if stopped else NoReplyWarning
-        tell(kind(f"no reply: {failed}; {stands}"))
-        if request.on_no_reply == "default":  # a public one: no effects, the response in mid-range
-            params = np.zeros(len(estimate.names))
-            ends = getattr(plan.design.response, "interval", None)
-            if "Intercept" in estimate.names and ends is not None:
-                params[estimate.names.index("Intercept")] = sum(ends) / 2.0
-            fit = Fit(plan, release, replace(estimate, params=params))
+    return estimate
+
+
+def _without_reply(plan: Plan[Any], release: Release, estimate: Estimate) -> Fit:
+    """Return the fit of a call without a reply, with a warning; or raise, as ``on_no_reply`` says.
+
+    The default is public: no effects, and the response in the middle of its range.
+    """
+    from dpmodels.results.fit import Fit
+
+    request, fit = plan.request, Fit(plan, release, estimate)
+    back, stopped = fit._record.returned, release.why == "rows"
+    failed = "too few rows are usable" if stopped else "the private test did not pass"
+    if request.on_no_reply == "raise":
+        charge = f"charge (eps = {plan.guarantee.eps:g}, delta = {plan.guarantee.delta:g})"
+        raise (StoppedError if stopped else NoReplyError)(
+            f"{failed}: no reply (a valid private outcome). "
+            + (f"Of the {charge} {back} went back" if back else f"The full {charge} stands")
+        )
+    stands = f"{back} went back to the budget" if back else "the charge stands"
+    kind = StoppedWarning if stopped else NoReplyWarning
+    tell(kind(f"no reply: {failed}; {stands}"))
+    if request.on_no_reply == "default":
+        params = np.zeros(len(estimate.names))
+        ends = getattr(plan.design.response, "interval", None)
+        if "Intercept" in estimate.names and ends is not None:
+            params[estimate.names.index("Intercept")] = sum(ends) / 2.0
+        fit = Fit(plan, release, replace(estimate, params=params))
     return fit
 
 

@@ -143,48 +143,58 @@ def _counts(lower: Any, upper: Any) -> bool:
 def _line(facts: Mapping[str, str], where: str) -> dict[str, Any]:
     """Return the facts of one line of a CSV codebook."""
     levels, recode = _levels(facts.get("levels", ""))
+    kind = _kind(facts, levels, where)
+    if kind == "text":
+        return {"type": kind, **({"label": facts["label"]} if "label" in facts else {})}
+    copied = ("label", "format", "decimal", "thousands", "duration")
+    out: dict[str, Any] = {"type": kind, **{k: facts[k] for k in copied if k in facts}}
+    if kind in ("levels", "ordered", "binary"):
+        out |= {"levels": levels} if levels else {}
+        recode |= _mapping(facts.get("recode", ""), where)
+        out |= {"recode": recode} if recode else {}
+        out |= {
+            key: _word(facts[key]) != "false" for key in ("strip", "ignore_case") if key in facts
+        }
+    else:
+        out |= _of_numbers(facts, kind, where)
+    for key in ("other", "na"):
+        if key in facts:
+            out[key] = _scalar(facts[key]) if facts[key] not in levels else facts[key]
+    if "missing" in facts:
+        out["missing"] = _items(facts["missing"])
+    if kind in ("real", "count"):
+        out = {k: v for k, v in out.items() if k not in ("format", "other")}
+    return out
+
+
+def _kind(facts: Mapping[str, str], levels: list[Any], where: str) -> str:
+    """Return the kind of a variable, as its line names it or its levels tell."""
     word = _word(facts.get("type", "")) or ("levels" if levels else "real")
     if word not in _KIND_OF:
         raise SchemaError(
             f"{where}: unknown type {facts['type']!r}.{did_you_mean(word, _KIND_OF)} Types: "
             f"{', '.join(_TYPES)}"
         )
-    kind = _KIND_OF[word]
-    if kind == "text" and levels:
-        kind = "levels"
     if word in ("integer", "int") and _counts(*(_scalar(facts.get(k, "")) for k in _ENDS)):
-        kind = "count"
-    copied = ("label", "format", "decimal", "thousands", "duration")
-    out: dict[str, Any] = {"type": kind, **{k: facts[k] for k in copied if k in facts}}
+        return "count"
+    kind = _KIND_OF[word]
+    return "levels" if kind == "text" and levels else kind
+
+
+def _of_numbers(facts: Mapping[str, str], kind: str, where: str) -> dict[str, Any]:
+    """Return unit, format and range of a number or a date. Counts are from 0.
+
+    One end is not a range: it must be declared or estimated.
+    """
+    out: dict[str, Any] = {"unit": facts["unit"]} if "unit" in facts else {}
     if "format" in facts and kind == "date":
         text = facts["format"]
         out["format"] = _items(text) if text[0] == "[" else [s.strip() for s in text.split("|")]
-    if kind in ("real", "count", "date") and "unit" in facts:
-        out["unit"] = facts["unit"]
-    if levels and kind in ("levels", "ordered", "binary"):
-        out["levels"] = levels
-    if kind in ("levels", "ordered", "binary"):
-        recode |= _mapping(facts.get("recode", ""), where)
-        out |= {"recode": recode} if recode else {}
-        out |= {
-            key: _word(facts[key]) != "false" for key in ("strip", "ignore_case") if key in facts
-        }
-    for key in _ENDS:
-        if key in facts and kind in ("real", "count", "date"):
-            out[key] = facts[key] if kind == "date" else _limit(_scalar(facts[key]), where, key)
+    ends = [key for key in _ENDS if key in facts]
+    limits = {k: facts[k] if kind == "date" else _limit(_scalar(facts[k]), where, k) for k in ends}
     if kind == "count":
-        out.pop("lower", None)
-    if kind in ("real", "date") and ("lower" in out) != ("upper" in out):
-        out.pop("lower", None)  # one end is not a range: it must be declared or estimated
-        out.pop("upper", None)
-    for key in ("other", "na"):
-        if key in facts:
-            out[key] = _scalar(facts[key]) if facts[key] not in levels else facts[key]
-    if "missing" in facts:
-        out["missing"] = _items(facts["missing"])
-    if kind in ("real", "count", "text"):
-        out = {k: v for k, v in out.items() if k not in ("format", "other")}
-    return {k: v for k, v in out.items() if kind != "text" or k in ("type", "label")}
+        return out | {k: v for k, v in limits.items() if k == "upper"}
+    return out | (limits if len(ends) == 2 else {})
 
 
 def _scalar(text: str) -> Any:

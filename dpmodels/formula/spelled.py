@@ -226,75 +226,85 @@ def spellings(variable: Levels | Binary) -> Callable[[Any], int | None]:
     return _spellings(
         variable.levels or (0, 1), variable.recode or (), variable.missing or (), variable.strip,
         variable.ignore_case,
-    )  # fmt: skip
+    ).code_of  # fmt: skip
 
 
 @functools.lru_cache(maxsize=64)
 def _spellings(
     levels: tuple[Any, ...], recode: tuple[tuple[str, Any], ...], missing: tuple[Any, ...],
     strip: bool, ignore_case: bool,
-) -> Callable[[Any], int | None]:  # fmt: skip
-    """Return the function of :func:`spellings`, which is made once per declaration.
-
-    It compares a cell with the spellings exactly, then without blanks, without case, and by value.
-    """
-    exact: dict[Any, int] = {}
+) -> _Spellings:  # fmt: skip
+    """Return the spellings of levels, which are made once per declaration."""
+    codes: dict[Any, int] = {}
     for code, level in enumerate(levels):
-        exact.setdefault(level, code)
+        codes.setdefault(level, code)
     for spelling, level in recode:
-        exact.setdefault(spelling, exact[level])
+        codes.setdefault(spelling, codes[level])
     for spelling in missing:
-        exact.setdefault(spelling, -1)
-    text = {x: c for x, c in exact.items() if isinstance(x, str)}
-    numbers = {x: c for x, c in exact.items() if not isinstance(x, str)}
-    printed = dict(text)  # of numbers: a float that is whole matches "1" as an integer does
-    for level, code in text.items():
-        printed.setdefault(_strip_decimals(level), code)
+        codes.setdefault(spelling, -1)
+    return _Spellings(codes, missing_spans(missing), strip, ignore_case)
 
-    def bare(written: str) -> str:
-        return written.strip() if strip else written
 
-    def folded(written: str) -> str:
-        return bare(written).casefold() if ignore_case else bare(written)
+class _Spellings:
+    """Codes of levels by their spellings: as they are, without blanks, without case, by value."""
 
-    by_blanks = _of_one((bare(x), c) for x, c in text.items())
-    by_case = _of_one((folded(x), c) for x, c in text.items())
-    spans = missing_spans(missing)
-    by_value = _of_one(
-        (_exact_number(bare(x)), c) for x, c in text.items() if NUMERAL.fullmatch(bare(x))
-    )
+    def __init__(
+        self, codes: dict[Any, int], spans: tuple[tuple[float, float], ...], strip: bool,
+        ignore_case: bool,
+    ) -> None:  # fmt: skip
+        self.spans, self.strip, self.ignore_case = spans, strip, ignore_case
+        self.text = {x: c for x, c in codes.items() if isinstance(x, str)}
+        self.numbers = {x: c for x, c in codes.items() if not isinstance(x, str)}
+        # of numbers: a float that is whole matches "1" as an integer does
+        self.printed = dict(self.text)
+        for level, code in self.text.items():
+            self.printed.setdefault(_strip_decimals(level), code)
+        bare = [(self.bare(x), c) for x, c in self.text.items()]
+        self.by_blanks = _of_one(bare)
+        self.by_case = _of_one((self.folded(x), c) for x, c in self.text.items())
+        self.by_value = _of_one((_exact_number(x), c) for x, c in bare if NUMERAL.fullmatch(x))
 
-    def code_of(cell: Any) -> int | None:
+    def bare(self, written: str) -> str:
+        """Return a spelling without the blanks around it, where these do not count."""
+        return written.strip() if self.strip else written
+
+    def folded(self, written: str) -> str:
+        """Return such a spelling without case, where this does not count."""
+        return self.bare(written).casefold() if self.ignore_case else self.bare(written)
+
+    def code_of(self, cell: Any) -> int | None:
+        """Return the code of a cell, -1 if it is declared as missing, None if nothing matches."""
         if isinstance(cell, (bytes, np.bytes_)):
             cell = cell.decode("utf-8", "replace")
-        code = listed(cell)
-        if code is None and spans:
+        code = self._of_text(cell) if isinstance(cell, str) else self._of_number(cell)
+        if code is None and self.spans:
             number = number_of(cell)
-            code = -1 if any(low <= number <= high for low, high in spans) else None
+            code = -1 if any(low <= number <= high for low, high in self.spans) else None
         return code
 
-    def listed(cell: Any) -> int | None:
-        if not isinstance(cell, str):
-            code = numbers.get(_exact_number(cell)) if numbers else None
-            if code is None and text:
-                code = printed.get(printed_cell(cell))
-            if code is None and by_value:
-                code = by_value.get(_exact_number(cell))
-            if code is None and by_case and isinstance(cell, (bool, np.bool_)):
-                code = by_case.get(folded(str(cell)))
-            return code
-        code = text.get(cell)
-        if code is None:
-            code = by_blanks.get(bare(cell))
-        if code is None:
-            code = by_case.get(folded(cell))
-        if code is None and numbers:
-            code = numbers.get(_exact_number(cell))
-        if code is None and by_value and NUMERAL.fullmatch(bare(cell)):
-            code = printed.get(_strip_decimals(bare(cell)), by_value.get(_exact_number(bare(cell))))
+    def _of_number(self, cell: Any) -> int | None:
+        """Return the code of a cell that is not text."""
+        code = self.numbers.get(_exact_number(cell)) if self.numbers else None
+        if code is None and self.text:
+            code = self.printed.get(printed_cell(cell))
+        if code is None and self.by_value:
+            code = self.by_value.get(_exact_number(cell))
+        if code is None and self.by_case and isinstance(cell, (bool, np.bool_)):
+            code = self.by_case.get(self.folded(str(cell)))
         return code
 
-    return code_of
+    def _of_text(self, cell: str) -> int | None:
+        """Return the code of text."""
+        code = self.text.get(cell)
+        if code is None:
+            code = self.by_blanks.get(self.bare(cell))
+        if code is None:
+            code = self.by_case.get(self.folded(cell))
+        if code is None and self.numbers:
+            code = self.numbers.get(_exact_number(cell))
+        if code is None and self.by_value and NUMERAL.fullmatch(bare := self.bare(cell)):
+            code = self.printed.get(_strip_decimals(bare), self.by_value.get(_exact_number(bare)))
+        return code
 
 
 def _of_one(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:

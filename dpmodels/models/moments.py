@@ -65,7 +65,8 @@ from dpmodels.registry import (
     register_method,
 )
 from dpmodels.scoring.notes import empty_rows, no_ranges_note
-from dpmodels.scoring.pass_plan import first_share, noise_ratio
+from dpmodels.scoring.pass_plan import coin_share, noise_ratio
+from dpmodels.scoring.rules import FIRST_NOISE
 from dpmodels.sums.ask import Ask, Moments, ball_map, ball_moments_query, moments_query
 from dpmodels.sums.rowmap import OneFirst, RowMap, WithOne, unit_rows
 from dpmodels.sums.scaling import UnitScale, identity_scale
@@ -361,7 +362,8 @@ def plan_whitened(request: Request, design: Design, n: int | None) -> Plan[Any]:
     split = Split(request, design, stage_steps(two=two, scores=0.0))
     detail = WhitenedDetail(
         rows, split["first" if two else "moments"], split.parts.get("second"),
-        first_share(x, rows) if two else 1, float(request["phi"]), guessed_rows(request),
+        coin_share(FIRST_NOISE / x, rows) if two else 1, float(request["phi"]),
+        guessed_rows(request),
     )  # fmt: skip
     return split.plan(
         n,

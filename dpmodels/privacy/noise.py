@@ -128,7 +128,7 @@ SPARE = 4.0
 #: Proposals that are worked on together: their arrays stay in the caches.
 _PROPOSALS_AT_ONCE = 1 << 14
 #: Up to so many draws are made one by one.
-_FEW = 5
+_ONE_BY_ONE = 5
 #: Largest whole part of -log U.
 _MOST = 60
 
@@ -436,7 +436,7 @@ class ExactNoise:
         """Draw several groups at once, each with its variance, one group after the other."""
         if any(sigma2 <= 0 for sigma2 in variances):
             raise ValueError("the variance must be positive")
-        if sum(sizes) > _FEW and max(variances) <= LARGEST**2:
+        if sum(sizes) > _ONE_BY_ONE and max(variances) <= LARGEST**2:
             return gaussians(variances, sizes)
         pairs = zip(variances, sizes, strict=True)
         return [_one_gaussian(sigma2) for sigma2, size in pairs for _ in range(size)]
@@ -446,7 +446,7 @@ class ExactNoise:
         if scale <= 0:
             raise ValueError("the scale must be positive")
         num, den = scale.numerator, scale.denominator
-        if size > _FEW and max(num, den) <= LARGEST:
+        if size > _ONE_BY_ONE and max(num, den) <= LARGEST:
             return laplaces(scale, size)
         return [_one_laplace(num, den) for _ in range(size)]
 

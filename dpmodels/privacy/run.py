@@ -82,12 +82,6 @@ def stability_threshold(sd: float, failure: float, k: int = 1, most: int = 0) ->
     )
 
 
-def _ints(value: npt.ArrayLike) -> tuple[Integers, tuple[int, ...]]:
-    """Return integers, flat, and the shape they had. What is no integer is cut to one."""
-    array = np.asarray(value)
-    return _in_64_bits(array.ravel()), array.shape
-
-
 def _in_64_bits(values: Integers) -> Integers:
     """Return integers as int64 if all are below 2^61, else as Python integers of any size."""
     try:
@@ -296,25 +290,42 @@ class Run:
         noise of sd ``sensitivity / (mu * weights_j)``, mu that of the step, which is Gaussian.
         """
         mu = self._take(name, Gaussian).mu
-        flat, shape = _ints(value)
+        return self._with_noise(name, value, mu, sensitivity, weights, unit)
+
+    def _with_noise(
+        self, name: str, value: npt.ArrayLike, strength: float, sensitivity: float,
+        weights: npt.ArrayLike, unit: float, *, laplace: bool = False, whole: bool = False,
+    ) -> npt.NDArray[np.float64]:  # fmt: skip
+        """Return integers with noise of scale ``sensitivity / (strength weights)``, times ``unit``.
+
+        What is no integer is cut to one. Gaussian noise unless ``laplace``; ``whole``: on the
+        lattice of the value, which is else refined.
+        """
+        array = np.asarray(value)
+        flat, shape = _in_64_bits(array.ravel()), array.shape
         w = np.asarray(weights, dtype=float)
         w = (w if w.shape == shape else np.broadcast_to(w, shape)).ravel()
-        if not (mu > 0 and math.isfinite(sensitivity) and sensitivity > 0):
-            raise PrivacyBugError(f"step {name!r}: mu and sensitivity must be positive and finite")
+        if not (strength > 0 and math.isfinite(sensitivity) and sensitivity > 0):
+            raise PrivacyBugError(
+                f"step {name!r}: its mu or eps and the sensitivity must be positive and finite"
+            )
         if not ((w > 0) & np.isfinite(w)).all():
             raise PrivacyBugError(f"step {name!r}: weights must be positive and finite")
-        sds = sensitivity / (mu * w) * ROUND_UP
-        scales, order, sizes = _groups(sds)
-        fines = [_refine(sd) for sd in scales]
+        scales, order, sizes = _groups(sensitivity / (strength * w) * ROUND_UP)
+        fines = [0 if whole else _refine(scale) for scale in scales]
         # a power of two times a float is exact, and so is its square as a fraction
         pairs = zip(scales, fines, strict=True)
-        variances = [Fraction(math.ldexp(sd, fine)) ** 2 for sd, fine in pairs]
-        together = getattr(self.noise, "discrete_gaussians", None)
+        lattice = [Fraction(math.ldexp(scale, fine)) for scale, fine in pairs]
+        together = None if laplace else getattr(self.noise, "discrete_gaussians", None)
+        draws: Any
         if together is not None:  # the source draws all groups at once
-            draws = together(variances, sizes)
+            draws = together([scale**2 for scale in lattice], sizes)
         else:
-            groups = zip(variances, sizes, strict=True)
-            draws = [k for v, size in groups for k in self.noise.discrete_gaussian(v, size)]
+            one, power = (
+                (self.noise.discrete_laplace, 1) if laplace else (self.noise.discrete_gaussian, 2)
+            )
+            groups = zip(lattice, sizes, strict=True)
+            draws = [k for scale, size in groups for k in one(scale**power, size)]
         out = np.empty(len(flat))
         out[order] = _sums(flat, order, draws, np.repeat(fines, sizes))
         out *= unit
@@ -364,22 +375,9 @@ class Run:
         the lattice is refined.
         """
         eps = self._take(name, Pure).eps
-        whole_numbers, shape = _ints(value)
-        flat = whole_numbers.tolist()
-        w = np.broadcast_to(np.asarray(weights, dtype=float), shape).ravel().tolist()
-        if not (eps > 0 and math.isfinite(sensitivity_l1) and sensitivity_l1 > 0):
-            raise PrivacyBugError(f"step {name!r}: eps and sensitivity must be positive and finite")
-        if not all(wj > 0 and math.isfinite(wj) for wj in w):
-            raise PrivacyBugError(f"step {name!r}: weights must be positive and finite")
-        scales = [sensitivity_l1 / (eps * wj) * ROUND_UP for wj in w]
-        out = np.empty(len(flat))
-        for scale in sorted(set(scales)):
-            index = [j for j, scale_j in enumerate(scales) if scale_j == scale]
-            fine = 0 if whole else _refine(scale)
-            draws = self.noise.discrete_laplace(Fraction(math.ldexp(scale, fine)), len(index))
-            for j, k in zip(index, draws, strict=True):
-                out[j] = ((flat[j] << fine) + k) / (1 << fine) * unit
-        return out.reshape(shape)
+        return self._with_noise(
+            name, value, eps, sensitivity_l1, weights, unit, laplace=True, whole=whole
+        )
 
     def choose(
         self, name: str, penalties: npt.ArrayLike, *, sensitivity: int = 1, largest: int = 1 << 62

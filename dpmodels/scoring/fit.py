@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -199,6 +199,8 @@ class Part:
     unit: float = 1.0  # Unit responses to one of the user's
     # (r,): a with ``a'w = 1`` in every complete row, or None for units
     constant: Array | None = None
+    flags: Mapping[Template, Mask] = field(default_factory=dict)  # Coefficients of each note
+    cut: Mapping[str, Mask] = field(default_factory=dict)  # Those clips may move, by evidence
 
     @property
     def spread(self) -> Array:
@@ -242,81 +244,15 @@ def estimate_fit(
     released: ScoringRelease = release.detail
     coordinates, clusters = released.coordinates, released.clusters
     lost = ~coordinates.identified if lost is None else lost
-    parts: list[Part] = []
-    flags: list[dict[Template, Mask]] = []  # Coefficients that each note lists, by model
-    cut: list[dict[str, Mask]] = []  # Coefficients that clipped residuals may move, by evidence
-    for i, fit in enumerate(released.fits):
-        A, a = coordinates.back() if back is None else back(released, fit)
-        inference, T = _infer(plan, release, i), A @ fit.before.W.T
-        people, a1, constant = inference.plan.people, coordinates.constant, None
-        if a1 is not None and not people:
-            constant = np.asarray(np.linalg.solve(fit.before.W, a1))
-        larger, least = 1.0, math.inf
-        if not inference.plan.whole:
-            # For least squares of rows: the residual variance that the start saw, over that in the
-            # scores of the last pass. These are clipped harder than the rows of the start, so that
-            # long responses are missing in them.
-            phi = fit.before.phi
-            least = max(phi * inference.variance(constant), 1e-12 * phi)
-            larger = max(rules.MIN_ERROR_PART**2 * fit.before.seen / least, 1.0)
-        larger = min(larger, rules.START_SPREAD)
-        inference = replace(inference, sampling=larger * inference.sampling)
-        stopped = np.zeros(len(T), dtype=bool)
-        if fit.public is not None:
-            far = unconverged(inference, fit.public, fit.before, fit.model)
-            rows = public_rows(design, coordinates.ends)
-            assert rows is not None
-            stopped = rows.columns(far) | fit.on_its_way
-        if not fit.model.averages:
-            stopped = stopped | _unconverged(fit, inference, T)
-        open_ = inference.undetermined(T) | inference.lost
-        if people:
-            half, b = half_widths(inference, T), A @ fit.state.theta + a
-            verb = plan.request.verb
-            linear = verb in EFFECT_VERBS if fit.score is None else bool(fit.score.of_residual)
-            open_ |= too_wide(design, terms, half, linear=linear, params=b)
-        elif fit.model.of_residual and back is None:
-            half = half_widths(inference, T)
-            open_ |= wide_for_rows(design, half, A @ fit.state.theta + a, coordinates.ends)
-        parts.append(
-            Part(
-                fit, inference, A @ fit.state.theta + a, T, open_,
-                float(coordinates.unit.scale[-1]), constant,
-            )
-        )  # fmt: skip
-        spread = _beside_places(fit, inference) if people else 0.0
-        every_column = {
-            _CLIPPED_UNITS: spread > rules.RESPONSE_SPREAD_OF_UNITS,
-            _HIDDEN: inference.plan.policy.two_clips == "last"
-            and _longest(release, coordinates) > rules.HIDING_SDS * math.sqrt(4.0 * least),
-        }
-        cut.append({text: np.full(len(T), applies) for text, applies in every_column.items()})
-        cut[-1][_MOVED] = _moved_far(inference, T)
-        of_columns = back is None and names is None
-        own_flags = {messages.NOT_CONVERGED: stopped}
-        own_flags |= _more_flags(plan, release, parts[-1], terms, stopped, of_columns=of_columns)
-        flags.append(own_flags)
+    places = [back(released, fit) if back else coordinates.back() for fit in released.fits]
+    of_columns = back is None and names is None
+    parts = [
+        _part(plan, release, i, at, terms, of_columns=of_columns) for i, at in enumerate(places)
+    ]
     gone = np.tile(lost, len(parts))
     bias = np.concatenate([p.inference.allowance.bias(p.T) for p in parts])
     bias[gone] = math.nan
-    open_ = np.concatenate([p.undetermined for p in parts]) & ~gone
-    columns = tuple(f":{n}" for n, e in zip(design.names, empty_columns(design), strict=True) if e)
-    # the coefficients of several classes or parts have a name of more before that of the column
-    unseen = gone & np.array([bool(columns) and f":{n}".endswith(columns) for n in every])
-    weighed = inference.plan.uncut or getattr(fit.model, "stops", False)
-    notes = fit_notes(plan, every, open_, gone, unseen, weighed=weighed)
-    for template in flags[0]:
-        marked = np.concatenate([of[template] for of in flags]) & ~gone
-        if marked.any():
-            open_ = open_ | marked
-            notes.append(template(columns=marked_names(every, marked)))
-    of_cut = {text: np.concatenate([of[text] for of in cut]) & ~(gone | open_) for text in cut[0]}
-    if texts := [text for text, mask in of_cut.items() if mask.any()]:
-        shortened = marked_names(every, np.any([of_cut[text] for text in texts], axis=0))
-        evidence = ". ".join(texts).format(**_hidden(parts[0].inference.plan))
-        notes.append(messages.LARGE_RESIDUALS(columns=shortened, evidence=evidence))
-    if clusters is not None:
-        notes += cluster_notes(plan, clusters, len(parts))
+    open_, notes = _marks(plan, release, parts, every, gone)
     complete = _complete(plan, parts[0])
     reported: dict[str, float] = {}
     for chain, part in zip(chains, parts, strict=True):
@@ -334,22 +270,118 @@ def estimate_fit(
         return Estimate.silent(every, messages.NO_UNITS(who=who), *empty, stats=complete)
     if released.statistics:
         empty += _cut_deviances(released)
-    first = released.fits[0]
-    params = np.concatenate([p.params for p in parts])
-    apart = np.concatenate([of[messages.SEPARATED] for of in flags]) & ~gone
-    saved = {k: first.values[k] for k in ("start",) if k in first.values}
-    saved |= {"information": first.released[-1].information}
-    saved |= {f"centre({name})": np.array([c]) for name, c in coordinates.centres.items()}
-    if apart.any():  # the sides on which intervals are open
-        saved[OPEN_ENDS] = np.where(apart, np.sign(params), 0.0)
+    saved = _saved(released, parts, gone)
     return Estimate(
-        every, params, vcov_sampling=sampling, vcov_privacy=privacy, bias=bias,
+        every, np.concatenate([p.params for p in parts]), vcov_sampling=sampling,
+        vcov_privacy=privacy, bias=bias,
         bias_bound=BiasBound(tuple((p.T, p.inference.allowance) for p in parts)),
         untested=open_ if open_.any() else None, stats=reported,
         use_t=None if clusters is None or math.isinf(clusters.df) else clusters.df,
         notes=(*notes, *empty, *model_notes),
         arrays=saved if arrays is None else saved | arrays(parts[0]),
     )  # fmt: skip
+
+
+def _saved(released: ScoringRelease, parts: Sequence[Part], gone: Mask) -> dict[str, Array]:
+    """Return the released numbers that a fit keeps, and the sides on which intervals are open."""
+    first = released.fits[0]
+    apart = np.concatenate([p.flags[messages.SEPARATED] for p in parts]) & ~gone
+    saved = {k: first.values[k] for k in ("start",) if k in first.values}
+    saved |= {"information": first.released[-1].information}
+    saved |= {f"centre({name})": np.array([c]) for name, c in released.coordinates.centres.items()}
+    if apart.any():
+        saved[OPEN_ENDS] = np.where(apart, np.sign(np.concatenate([p.params for p in parts])), 0.0)
+    return saved
+
+
+def _part(
+    plan: Plan[Schedule], release: Release, i: int, back: tuple[Array, Array],
+    terms: Sequence[str], *, of_columns: bool,
+) -> Part:  # fmt: skip
+    """Return model i in the user's units, with what its notes list.
+
+    Its coefficients are ``A theta + a``, ``back = (A, a)``. ``of_columns``: those of the columns.
+    """
+    released: ScoringRelease = release.detail
+    design, coordinates, fit = release.design, released.coordinates, released.fits[i]
+    (A, a), inference = back, _infer(plan, release, i)
+    T, params = A @ fit.before.W.T, A @ fit.state.theta + a
+    people, constant = inference.plan.people, coordinates.constant
+    if constant is not None:
+        constant = None if people else np.asarray(np.linalg.solve(fit.before.W, constant), float)
+    larger, least = 1.0, math.inf
+    if not inference.plan.whole:
+        # For least squares of rows: the residual variance that the start saw, over that in the
+        # scores of the last pass. These are clipped harder than the rows of the start, so that
+        # long responses are missing in them.
+        phi = fit.before.phi
+        least = max(phi * inference.variance(constant), 1e-12 * phi)
+        larger = max(rules.MIN_ERROR_PART**2 * fit.before.seen / least, 1.0)
+    larger = min(larger, rules.START_SPREAD)
+    inference = replace(inference, sampling=larger * inference.sampling)
+    stopped = np.zeros(len(T), dtype=bool)
+    if fit.public is not None:
+        far = unconverged(inference, fit.public, fit.before, fit.model)
+        rows = public_rows(design, coordinates.ends)
+        assert rows is not None
+        stopped = rows.columns(far) | fit.on_its_way
+    if not fit.model.averages:
+        stopped = stopped | _unconverged(fit, inference, T)
+    open_ = inference.undetermined(T) | inference.lost
+    if people:
+        verb = plan.request.verb
+        linear = verb in EFFECT_VERBS if fit.score is None else bool(fit.score.of_residual)
+        half = half_widths(inference, T)
+        open_ |= too_wide(design, terms, half, linear=linear, params=params)
+    elif fit.model.of_residual and of_columns:
+        open_ |= wide_for_rows(design, half_widths(inference, T), params, coordinates.ends)
+    spread = _beside_places(fit, inference) if people else 0.0
+    every_column = {
+        _CLIPPED_UNITS: spread > rules.RESPONSE_SPREAD_OF_UNITS,
+        _HIDDEN: inference.plan.policy.two_clips == "last"
+        and _longest(release, coordinates) > rules.HIDING_SDS * math.sqrt(4.0 * least),
+    }
+    cut = {text: np.full(len(T), applies) for text, applies in every_column.items()}
+    cut[_MOVED] = np.zeros(len(T), dtype=bool)
+    if inference.allowance.moved is not None:
+        moved = np.abs(T @ inference.allowance.scores @ inference.allowance.moved[0])
+        cut[_MOVED] = moved > rules.MUCH_MOVED * half_widths(inference, T)
+    unit = float(coordinates.unit.scale[-1])
+    part = Part(fit, inference, params, T, open_, unit, constant, cut=cut)
+    flags = _more_flags(plan, release, part, terms, stopped, of_columns=of_columns)
+    return replace(part, flags={messages.NOT_CONVERGED: stopped} | flags)
+
+
+def _marks(
+    plan: Plan[Schedule], release: Release, parts: Sequence[Part], every: tuple[str, ...],
+    gone: Mask,
+) -> tuple[Mask, list[Note]]:  # fmt: skip
+    """Return the coefficients that are not determined, and the notes that list coefficients.
+
+    ``every``: names of all coefficients; ``gone``: those that the design does not determine.
+    """
+    design, clusters, first = release.design, release.detail.clusters, parts[0]
+    open_ = np.concatenate([p.undetermined for p in parts]) & ~gone
+    columns = tuple(f":{n}" for n, e in zip(design.names, empty_columns(design), strict=True) if e)
+    # the coefficients of several classes or parts have a name of more before that of the column
+    unseen = gone & np.array([bool(columns) and f":{n}".endswith(columns) for n in every])
+    weighed = first.inference.plan.uncut or getattr(first.release.model, "stops", False)
+    notes = fit_notes(plan, every, open_, gone, unseen, weighed=weighed)
+    for template in first.flags:
+        marked = np.concatenate([p.flags[template] for p in parts]) & ~gone
+        if marked.any():
+            open_ = open_ | marked
+            notes.append(template(columns=marked_names(every, marked)))
+    of_cut = {
+        text: np.concatenate([p.cut[text] for p in parts]) & ~(gone | open_) for text in first.cut
+    }
+    if texts := [text for text, mask in of_cut.items() if mask.any()]:
+        shortened = marked_names(every, np.any([of_cut[text] for text in texts], axis=0))
+        evidence = ". ".join(texts).format(**_hidden(first.inference.plan))
+        notes.append(messages.LARGE_RESIDUALS(columns=shortened, evidence=evidence))
+    if clusters is not None:
+        notes += cluster_notes(plan, clusters, len(parts))
+    return open_, notes
 
 
 def covariances(parts: Sequence[Part], lost: Mask, *, by_cluster: bool) -> tuple[Array, Array]:
@@ -462,14 +494,6 @@ def _hidden(plan: PassPlan) -> dict[str, float]:
     """Return how many rows the noise of the histogram of lengths may hide, and how far out."""
     far = 2.0 * plan.clip / math.sqrt(plan.p)
     return {"many": min(2.0 * plan.noise.count, plan.rows), "n": plan.rows, "far": far}
-
-
-def _moved_far(inference: Inference, T: Array) -> Mask:
-    """Return a mask of the coefficients that clipped scores move by much of their half width."""
-    if inference.allowance.moved is None:
-        return np.zeros(len(T), dtype=bool)
-    moved = np.abs(T @ inference.allowance.scores @ inference.allowance.moved[0])
-    return np.asarray(moved > rules.MUCH_MOVED * half_widths(inference, T))
 
 
 def _beside_places(fit: Fitting, inference: Inference) -> float:

@@ -321,17 +321,13 @@ def noise_ratio(mu: float, p: int, n: int) -> float:
     return math.sqrt(8.0) * math.sqrt(2.0 * p) / (mu * n)
 
 
-def pilot_share(x: float, n: int) -> int:
-    """Return k: a pass between the first and the last reads each row with probability 1/k."""
-    return power_of_two(min(rules.PILOT_NOISE / x, rules.PILOT_COINS, n / rules.PILOT_ROWS))
+def coin_share(noise: float, n: int) -> int:
+    """Return k: a pass between the first and the last reads each row with probability 1/k.
 
-
-def first_share(x: float, n: int) -> int:
-    """Return k: the first of two stages reads each row with probability 1/k.
-
-    ``models/linear/theory.md``, 3.2.
+    ``noise``: ``PILOT_NOISE`` over the public noise ratio; of the start ``FIRST_NOISE``
+    (``models/linear/theory.md``, 3.2).
     """
-    return power_of_two(min(rules.FIRST_NOISE / x, rules.PILOT_COINS, n / rules.PILOT_ROWS))
+    return power_of_two(min(noise, rules.PILOT_COINS, n / rules.PILOT_ROWS))
 
 
 def pilot_windows(design: Design, n: int, x: float) -> Windows:

@@ -27,11 +27,10 @@ from dpmodels.scoring.models import LeastSquares, State, Traits
 from dpmodels.scoring.pass_plan import (
     PassPlan,
     Pilot,
-    first_share,
+    coin_share,
     longer,
     noise_ratio,
     passes_of,
-    pilot_share,
     pilot_windows,
     plan_pass,
     policy_of,
@@ -255,7 +254,8 @@ def schedule_rows(
     # of rows, and a pass may read only some blocks.
     ordered = request.relation == "replace" and bool(request.options.get("public_order"))
     windows = pilot_windows(design, n, x) if ordered else ALL_ROWS
-    pilot = Pilot(pilot_share(x, rows), windows, first_share(x, rows))
+    every, first = (coin_share(noise / x, rows) for noise in (rules.PILOT_NOISE, rules.FIRST_NOISE))
+    pilot = Pilot(every, windows, first)
     return Schedule(
         model, plan_rows, model.chains, design, rows, mu, shares, pilot, scales,
         whole=request.split is None, forecasts_coefficients=True,

@@ -37,12 +37,12 @@ from dpmodels.scoring.pass_plan import (
     Noise,
     PassPlan,
     Pilot,
+    coin_share,
     forecast,
     information_of_units,
     largest_information,
     needed,
     noise_ratio,
-    pilot_share,
     shares_of_units,
 )
 from dpmodels.scoring.rules import Forecast
@@ -400,7 +400,8 @@ def schedule_units(
     )
     first = chains[0].score
     chosen = request.shares_of(split_names(UnitsPlan.before, len(first.shares)))
-    pilot = Pilot(pilot_share(noise_ratio(mu, first.dimension(design.p), rows), rows))
+    x = noise_ratio(mu, first.dimension(design.p), rows)
+    pilot = Pilot(coin_share(rules.PILOT_NOISE / x, rows))
     shares = first.shares if chosen is None else tuple(chosen.values())
     shares = (0.0, *model.from_public) if model.from_public else shares
     return Schedule(

@@ -800,8 +800,8 @@ MUTANTS = (
     # -- the ground: run, composition, convert, ledger
     Mutant(
         "dpmodels/privacy/run.py",
-        "sds = sensitivity / (mu * w) * ROUND_UP",
-        "sds = sensitivity / (2 * mu * w) * ROUND_UP",
+        "_groups(sensitivity / (strength * w) * ROUND_UP)",
+        "_groups(sensitivity / (2 * strength * w) * ROUND_UP)",
         ("tests/unit/privacy/test_noise_run.py",),
     ),
     Mutant(

@@ -73,7 +73,8 @@ from dpmodels.registry import (
     register_method,
 )
 from dpmodels.scoring.notes import no_ranges_note
-from dpmodels.scoring.pass_plan import first_share, noise_ratio, pilot_windows
+from dpmodels.scoring.pass_plan import coin_share, noise_ratio, pilot_windows
+from dpmodels.scoring.rules import FIRST_NOISE
 from dpmodels.scoring.run import Schedule
 from dpmodels.sums.ask import Ask, bounded_moments_query
 from dpmodels.sums.rowmap import unit_rows
@@ -152,7 +153,7 @@ def plan(request: Request, design: Design, n: int | None) -> Plan[Any]:
         rows, bounded, first, second, float(request["phi"]), float(request["radius"] or 0.0),
         float(request["row_norm"] or math.inf),
         pilot_windows(design, rows, x) if ordered else ALL_ROWS,
-        first_share(x, rows) if guided and not ordered else 1, third,
+        coin_share(FIRST_NOISE / x, rows) if guided and not ordered else 1, third,
     )  # fmt: skip
     noisy, advice = score_facts(
         noise_figure(third, p, rows, request.relation, two=second is not None)

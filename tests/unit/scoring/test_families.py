@@ -95,7 +95,7 @@ def test_the_score_of_a_quantile_vanishes_at_quantreg(tau):
 @pytest.fixture
 def every_row(monkeypatch):
     """All passes read all rows, whatever the budget: what is left is the method's own error."""
-    monkeypatch.setattr("dpmodels.scoring.rows.pilot_share", lambda x, n: 1)
+    monkeypatch.setattr("dpmodels.scoring.rows.coin_share", lambda noise, n: 1)
 
 
 def robust(X, psi, omega):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
-from dpmodels.scoring.pass_plan import first_share, pilot_share
+from dpmodels.scoring.pass_plan import coin_share
 
 
 @pytest.mark.slow
@@ -44,5 +44,5 @@ def test_logits_of_few_rows_arrive_at_a_large_budget(quiet):
         call = {"schema": schema, "eps": 1000, "delta": 1e-6, "seed": seed}
         fit = dp.dp_glm("y ~ x", frame, family="binomial", event=1, **call)
         assert fit.pvalues.notna().all()
-    assert pilot_share(1e-9, 90_000) == first_share(1e-9, 90_000) == 1
-    assert pilot_share(1e-9, 200_000) == first_share(1e-9, 200_000) == 4
+    assert coin_share(1e9, 90_000) == 1
+    assert coin_share(1e9, 200_000) == 4

@@ -381,14 +381,14 @@ def test_a_guide_on_some_of_the_rows_is_as_good(quiet):
     frame["y"] = 0.5 + frame["a"] - 0.7 * frame["b"] + rng.normal(size=n)
     call = {"eps": 1, "delta": 1e-6, "bounds": {"a": (-6, 6), "b": (-6, 6), "y": (-8, 8)}}
     squares = []
-    for share in (ssp.first_share, lambda x, n: 1):
+    for share in (ssp.coin_share, lambda noise, n: 1):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ssp, "first_share", share)
+            patch.setattr(ssp, "coin_share", share)
             z = [
                 (fit.params - [0.5, 1.0, -0.7]) / fit.bse
                 for fit in (dp.dp_ols("y ~ a + b", frame, seed=s, **call) for s in range(6))
             ]
         squares.append(float(np.mean(np.square(z))))
-    assert ssp.first_share(ssp.noise_ratio(0.23, 3, n), n) == 2
+    assert ssp.coin_share(ssp.FIRST_NOISE / ssp.noise_ratio(0.23, 3, n), n) == 2
     assert squares[0] < 2.5 * squares[1]
     assert squares[0] < 2.5
