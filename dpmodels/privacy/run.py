@@ -294,12 +294,12 @@ class Run:
 
     def _with_noise(
         self, name: str, value: npt.ArrayLike, strength: float, sensitivity: float,
-        weights: npt.ArrayLike, unit: float, *, laplace: bool = False, whole: bool = False,
+        weights: npt.ArrayLike, unit: float, *, laplace: bool = False, refined: bool = True,
     ) -> npt.NDArray[np.float64]:  # fmt: skip
         """Return integers with noise of scale ``sensitivity / (strength weights)``, times ``unit``.
 
-        What is no integer is cut to one. Gaussian noise unless ``laplace``; ``whole``: on the
-        lattice of the value, which is else refined.
+        What is no integer is cut to one. Gaussian noise unless ``laplace``; ``refined``: on a finer
+        lattice than that of the value, where the noise is small.
         """
         array = np.asarray(value)
         flat, shape = _in_64_bits(array.ravel()), array.shape
@@ -312,20 +312,17 @@ class Run:
         if not ((w > 0) & np.isfinite(w)).all():
             raise PrivacyBugError(f"step {name!r}: weights must be positive and finite")
         scales, order, sizes = _groups(sensitivity / (strength * w) * ROUND_UP)
-        fines = [0 if whole else _refine(scale) for scale in scales]
-        # a power of two times a float is exact, and so is its square as a fraction
+        fines = [_refine(scale) if refined else 0 for scale in scales]
+        # a power of two times a float is exact, and so is its square: scales, or variances
         pairs = zip(scales, fines, strict=True)
-        lattice = [Fraction(math.ldexp(scale, fine)) for scale, fine in pairs]
+        laws = [Fraction(math.ldexp(scale, fine)) ** (2 - laplace) for scale, fine in pairs]
         together = None if laplace else getattr(self.noise, "discrete_gaussians", None)
         draws: Any
         if together is not None:  # the source draws all groups at once
-            draws = together([scale**2 for scale in lattice], sizes)
+            draws = together(laws, sizes)
         else:
-            one, power = (
-                (self.noise.discrete_laplace, 1) if laplace else (self.noise.discrete_gaussian, 2)
-            )
-            groups = zip(lattice, sizes, strict=True)
-            draws = [k for scale, size in groups for k in one(scale**power, size)]
+            draw = self.noise.discrete_laplace if laplace else self.noise.discrete_gaussian
+            draws = [k for law, size in zip(laws, sizes, strict=True) for k in draw(law, size)]
         out = np.empty(len(flat))
         out[order] = _sums(flat, order, draws, np.repeat(fines, sizes))
         out *= unit
@@ -376,7 +373,7 @@ class Run:
         """
         eps = self._take(name, Pure).eps
         return self._with_noise(
-            name, value, eps, sensitivity_l1, weights, unit, laplace=True, whole=whole
+            name, value, eps, sensitivity_l1, weights, unit, laplace=True, refined=not whole
         )
 
     def choose(
