@@ -50,11 +50,17 @@ def columns():
     }
 
 
+def counts_of(values, grid):
+    """Return the counts (1, points) of numbers on a grid."""
+    into, reading = counts_on(None, {0: grid}, 0)
+    return into.counts_of_number(reading.over([values[None]]), 0)
+
+
 def exponential(values, span, q, eps, rng):
     """Return RUNS draws of the exponential mechanism of dp_quantile (floats: for speed)."""
     grid = grid_of(span, MOST_POINTS)
     exact = fraction(q)
-    d = penalties(counts_on(None, {0: grid}, 0).over([values[None]]).arrays[0], exact)[0] / exact.denominator
+    d = penalties(counts_of(values, grid), exact)[0] / exact.denominator
     p = np.exp(-eps * (d - d.min()) / 2)
     return grid[rng.choice(len(grid), RUNS, p=p / p.sum())]
 
@@ -62,7 +68,7 @@ def exponential(values, span, q, eps, rng):
 def tree(values, span, q, eps, rng, leaves, runs):
     """Return quantiles of noisy trees."""
     grid = grid_of(span, leaves)
-    counts = tree_counts(counts_on(None, {0: grid}, 0).over([values[None]]).arrays[0][0], 0)
+    counts = tree_counts(counts_of(values, grid)[0], 0)
     levels = levels_for(len(grid))
     sd = math.sqrt(2 * levels) / mu_gdp(eps, DELTA)
     fitted = Tree(levels, sd * sd)

@@ -34,7 +34,7 @@ class Classes:
         Public.
     """
 
-    cells, of_units = "", False
+    cells, of_units, of_people = "", False, False
 
     def __init__(
         self, classes: int, within: Ball | Blocks | Box, centre: Array, half: Array

@@ -8,7 +8,7 @@ ball if it is longer than that of the episodes that are allowed (``models/surviv
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,8 @@ class FollowUp(Integers):
     ends, and (start, stop, event, group), by which a person's episodes are put in order.
     """
 
+    of_people: ClassVar[bool] = True
+
     def __init__(self, table: Cells, *, people: bool) -> None:
         self.table = table
         if table.entries:
@@ -80,7 +82,10 @@ class FollowUp(Integers):
         self, sums: Any, chosen: Any, counts: Rows, entry: Rows, end: Rows, order: Rows,
         starts: Any = None,
     ) -> None:  # fmt: skip
-        """Add one unit for each row, or two for an episode; or the rows of each person."""
+        """Add one unit for each row, or two for an episode; or the rows of each person.
+
+        That is their mean, or the episodes in the ball.
+        """
         table, counted = self.table, counts.numbers[0]
         entries, ends = (  # places in the table, whatever they are
             np.clip(np.nan_to_num(x.numbers[0]), 0, table.M - 1).astype(np.int64)
@@ -103,12 +108,6 @@ class FollowUp(Integers):
         for total, (where, share) in zip(sums[1:-1], nodes, strict=True):
             np.add.at(total, where, share)
         sums[-1] += len(rows)
-
-    def add_people(
-        self, sums: Any, starts: Any, counts: Rows, entry: Rows, end: Rows, order: Rows
-    ) -> None:
-        """Add the mean of the rows of each person, or its episodes in the ball."""
-        self.add(sums, None, counts, entry, end, order, starts)
 
     def exact(self, sums: Any) -> Sums:
         """Return the exact sums of all levels, flat, and the number of people."""

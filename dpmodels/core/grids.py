@@ -7,28 +7,23 @@ counts is a choice by ranks, or all levels of a tree (``models/table/theory.md``
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.core.rows import Rows
+from dpmodels.core.sets import Integers as Sets
+from dpmodels.errors import PrivacyBugError
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Ranks, Tree
-from dpmodels.sources.rows import BlockOfPeople
-from dpmodels.sources.summed import Integers, summed
+from dpmodels.sources.summed import Integers
 from dpmodels.sums.ask import Added, Query
 from dpmodels.sums.products import end_of_numbers
 from dpmodels.sums.rowmap import shares
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.sources.rows import Coins
 
 Counts = npt.NDArray[np.int64]
 
@@ -38,88 +33,97 @@ STEPS_OF_RANKS = 256
 WAYS = 4
 
 
-@dataclass(frozen=True, eq=False)
-class GridCounts:
-    """Counts at the points of grids, by group: the pass of a query, and the job of its tasks."""
+class Points(Sets):
+    """Counts at the points of grids, by group.
 
-    design: Design
-    formula: Callable[[Rows], Rows]  # Places on the grids
-    points: Mapping[int, int]  # Number -> points of its grid
-    group: Mapping[int, int] = field(default_factory=dict)  # Row of the block -> number of codes
-    # Steps of the unit of a person. 0: units are rows.
-    unit: int = 0
-    mass: Callable[[Rows], Rows] | None = None  # Mass of a row in [0, 1]; None: 1
-    of_people = True
+    A formula returns the places of a row on the grids, then the codes of its group if there are
+    groups, then its mass if it has one.
 
-    @property
-    def unit_steps(self) -> int:
-        """Steps that a unit adds in all: 1, or those of a person or of a mass."""
-        return self.unit or (1 if self.mass is None else int(STEPS))
+    Parameters
+    ----------
+    points : mapping of int to int
+        Number -> points of its grid, in the order of the places.
+    groups : sequence of int
+        Number of codes of each grouping variable.
+    unit : int
+        Steps of the unit of a person; 0: units are rows.
+    mass : bool
+        Whether rows have a mass in [0, 1], else 1.
+    """
 
-    def total(self, rows: Any, reading: dict[str, Any]) -> dict[int, Counts]:
-        """Return the counts by number, (groups, points). **Confidential**."""
-        return dict(zip(self.points, summed(rows, self.design, self).arrays, strict=True))
+    of_people: ClassVar[bool] = True
 
-    def over(self, blocks: Iterable[Any], _: Coins | None = None) -> Integers:
-        """Return the sums over blocks. **Confidential**."""
-        groups = math.prod(self.group.values())
-        out = [np.zeros((groups, size), dtype=np.int64) for size in self.points.values()]
-        with np.errstate(all="ignore"):
-            for block in blocks:
-                add = self._add_rows if self.unit == 0 else self._add_people
-                add(out, block)
-        return Integers(tuple(out))
+    def __init__(
+        self, points: Mapping[int, int], groups: Sequence[int] = (), unit: int = 0, *,
+        mass: bool = False,
+    ) -> None:  # fmt: skip
+        self.points, self.groups, self.steps, self.mass = points, groups, unit, mass
+        #: Steps that a unit adds in all: 1, or those of a person or of a mass.
+        self.unit_steps = unit or (int(STEPS) if mass else 1)
 
-    def _cells(self, rows: Any, place: Any, points: int) -> tuple[Any, Any]:
-        """Return the cell (group, point) of every row, and which have a place."""
-        keep = ~np.isnan(place)
-        at = np.zeros(len(place), dtype=np.int64)
-        for j, size in self.group.items():
-            at = at * size + np.clip(rows[j], 0.0, size - 1.0).astype(np.int64)
-        inside = np.clip(np.where(keep, place, 0.0), 0, points - 1).astype(np.int64)
-        return at * points + inside, keep
+    def adding(self, of: Any) -> Any:
+        """Return running sums of zero, (groups, points) of each number."""
+        groups = math.prod(self.groups)
+        return [np.zeros((groups, size), dtype=np.int64) for size in self.points.values()]
 
-    def _mass(self, rows: Any) -> Any:
-        """Return the mass of rows in steps of 2^-20, or None if all have 1."""
-        if self.mass is None:
-            return None
-        return end_of_numbers(self.mass(Rows(rows)).numbers[0], low=0.0)
+    def exact(self, sums: Any) -> Integers:
+        """Return the exact counts."""
+        return Integers(tuple(sums))
 
-    def _add_rows(self, out: list[Counts], rows: Any) -> None:
-        """Add the rows of a block."""
-        mass, places = self._mass(rows), self.formula(Rows(rows)).numbers
-        for total, place in zip(out, places, strict=True):
-            cells, keep = self._cells(rows, place, total.shape[1])
+    def add(
+        self, sums: Any, chosen: Any, places: Rows, *more: Rows, starts: Any = None
+    ) -> None:
+        """Add each row to one point of each grid, or the mean of the rows of each person."""
+        if bool(self.steps) != (starts is not None):
+            raise PrivacyBugError("points of people are for people, and those of rows for rows")
+        m = places.numbers.shape[1]
+        group = np.zeros(m, dtype=np.int64)
+        for size, codes in zip(self.groups, more[0].numbers if self.groups else (), strict=True):
+            group = group * size + np.clip(codes, 0.0, size - 1.0).astype(np.int64)
+        mass = end_of_numbers(more[-1].numbers[0], low=0.0) if self.mass else None
+        for total, place in zip(sums, places.numbers, strict=True):
+            keep, last = ~np.isnan(place), total.shape[1] - 1
+            at = np.clip(np.where(keep, place, 0.0), 0, last).astype(np.int64)
+            cells = group * total.shape[1] + at
+            if starts is not None:
+                self._add_people(total.reshape(-1), cells, keep, mass, starts)
+                continue
             weights = None if mass is None else mass[keep]
             counts = np.bincount(cells[keep], weights=weights, minlength=total.size)
             # integers, of at most 2^20 a row: exact
             total += counts.astype(np.int64).reshape(total.shape)
 
-    def _add_people(self, out: list[Counts], block: BlockOfPeople) -> None:
+    def _add_people(self, total: Counts, cells: Any, keep: Any, mass: Any, starts: Any) -> None:
         """Add the mean of the rows of each person, in steps of 1 / ``unit``."""
-        rows, mass = block.rows, self._mass(block.rows)
-        who = np.repeat(np.arange(len(block.counts)), block.counts)
-        for total, places in zip(out, self.formula(Rows(rows)).numbers, strict=True):
-            cells, keep = self._cells(rows, places, total.shape[1])
-            person, place = who, np.where(keep, cells, total.size)
-            steps = np.full(len(cells), self.unit, dtype=np.int64)
-            if mass is not None:  # what is left of the unit is not counted
-                part = mass.astype(np.int64)
-                person, place = np.tile(who, 2), np.r_[place, np.full(len(cells), total.size)]
-                steps = np.r_[part, self.unit - part]
-            where, share = shares(person, place, steps, block.counts, total.size + 1)
-            inside = where < total.size
-            np.add.at(total.reshape(-1), where[inside], share[inside])
+        rows = np.diff(starts, append=len(cells))
+        person, place = np.repeat(np.arange(len(rows)), rows), np.where(keep, cells, total.size)
+        steps = np.full(len(cells), self.steps, dtype=np.int64)
+        if mass is not None:  # what is left of the unit is not counted
+            part = mass.astype(np.int64)
+            person, place = np.tile(person, 2), np.r_[place, np.full(len(cells), total.size)]
+            steps = np.r_[part, self.steps - part]
+        where, share = shares(person, place, steps, rows, total.size + 1)
+        inside = where < total.size
+        np.add.at(total, where[inside], share[inside])
 
-    def tree(self, number: int, n: int) -> Query:
-        """Return the query of the tree of a number; n units, public.
+    def counts_of_number(self, sums: Integers, number: int) -> Counts:
+        """Return the exact counts of a number from the sums of a reading for this set alone."""
+        counts: Counts = sums.arrays[0].arrays[list(self.points).index(number)]
+        return counts
+
+    def tree(self, over: Any, number: int, n: int) -> Query:
+        """Return the query of the tree of a number in a reading; n units, public.
 
         What a unit does not add to a point is in the missing cell.
         """
         levels = levels_for(self.points[number])
         sizes = tuple(WAYS**k + (k == 1) for k in range(1, levels + 1))  # the missing in the first
-        take = functools.partial(_tree, number=number, total=n * self.unit_steps)
-        return Query(Tree(levels, sizes, people=self.unit_steps > 1), self, take)
+
+        def take(sums: Integers) -> Added:
+            leaves = self.counts_of_number(sums, number).ravel()
+            return Added(tree_counts(leaves, n * self.unit_steps - int(leaves.sum())))
+
+        return Query(Tree(levels, sizes, people=self.unit_steps > 1), over, take)
 
     def ranks(
         self, number: int, q: Fraction, offset: int | None = None
@@ -128,16 +132,14 @@ class GridCounts:
 
         ``offset``: the target is so many ranks away and may lie beyond the grid (:func:`outward`).
         """
-        if offset is None:
-            find: Any = lambda counts: penalties(counts[number], q, unit=self.unit)  # noqa: E731
-        else:
-            find = lambda counts: outward(counts[number][0], q, offset, self.unit)  # noqa: E731
-        return Ranks(q, bool(self.group), self.unit, offset or 0), find
 
+        def find(sums: Integers) -> Counts:
+            counts = self.counts_of_number(sums, number)
+            if offset is None:
+                return penalties(counts, q, unit=self.steps)
+            return outward(counts[0], q, offset, self.steps)
 
-def _tree(leaves: Mapping[int, Counts], number: int, total: int) -> Added:
-    at_leaves = leaves[number].ravel()
-    return Added(tree_counts(at_leaves, total - int(at_leaves.sum())))
+        return Ranks(q, bool(self.groups), self.steps, offset or 0), find
 
 
 def levels_for(points: int) -> int:

@@ -52,7 +52,7 @@ class AtPoints:
     is monotone.
     """
 
-    cells, of_units = "", False
+    cells, of_units, of_people = "", False, False
 
     def __init__(self, points: Array, h: float) -> None:
         self.points, self.h, self.words, self.size = points, h, 4, len(points)

@@ -44,6 +44,8 @@ def unit_rows(t: Array, u: Array | None = None) -> Array:
 class UnitRows(Integers):
     """Base of sets of unit rows: which integers are made of them, and how they are released."""
 
+    of_people: ClassVar[bool] = True
+
     def add(
         self, sums: Any, chosen: Any, t: Rows, u: Rows | None = None, starts: Any = None
     ) -> None:
@@ -53,10 +55,6 @@ class UnitRows(Integers):
             used = np.add.reduceat((z[-1] > 0.0).astype(np.float64), starts)
             z = towards_zero(np.add.reduceat(z, starts, axis=1) / np.maximum(used, 1.0))
         sums.add(self.made_of(z))
-
-    def add_people(self, sums: Any, starts: Any, t: Rows, u: Rows | None = None) -> None:
-        """Add the mean of the rows of each person that have a mass."""
-        self.add(sums, None, t, u, starts)
 
     def made_of(self, z: Array) -> Array:
         """Return the sum over unit rows (d + 1, m): their products."""

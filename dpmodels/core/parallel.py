@@ -141,6 +141,7 @@ class Parallel:
     r: int  # Dimension of w
     cells: ClassVar[str] = "some"
     of_units: ClassVar[bool] = False
+    of_people: ClassVar[bool] = False
 
     @property
     def step(self) -> float:

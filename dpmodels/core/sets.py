@@ -2,7 +2,8 @@
 
 No formula needs to be right for the claim of privacy: whatever it returns is clipped here, and the
 prover reads the statistics that are stated here. A set has everything that its bound depends on,
-and nothing else. :class:`Reading` is the one loop in which formulas meet rows.
+and nothing else. :class:`Reading` is the loop in which formulas meet rows; sums by cluster have
+another (:mod:`dpmodels.core.clusters`).
 """
 
 from __future__ import annotations
@@ -58,9 +59,8 @@ class Part:
 class Set(Protocol):
     """Interface of a clip set that sums contributions of rows.
 
-    ``of`` is an object that sums by cell, or None to sum by row. A set that says what a person adds
-    who has several rows has a method ``add_people`` too, and one that counts declared people
-    without a row ``with_absent``.
+    ``of`` is an object that sums by cell, or None to sum by row. A set that counts declared people
+    without a row has a method ``with_absent`` too.
     """
 
     #: Which rows it sums by cell: "" none, "some" if a row is its cell and numbers, "all" if all
@@ -69,6 +69,8 @@ class Set(Protocol):
     #: Whether it adds units: its formula gets the rows of whole units, and
     #: :class:`~dpmodels.core.own.OwnRows`.
     of_units: ClassVar[bool]
+    #: Whether it says what a person adds who has several rows: ``add`` then takes ``starts=``.
+    of_people: ClassVar[bool]
 
     def adding(self, of: Any) -> Any:
         """Return running sums of zero."""
@@ -76,7 +78,8 @@ class Set(Protocol):
     def add(self, sums: Any, chosen: Any, *results: Any) -> None:
         """Clip the results of a formula over a block, round them, and add them to running sums.
 
-        ``chosen`` are the rows of the sample that coins chose within the block.
+        ``chosen`` are the rows of the sample that coins chose within the block. ``starts``: where
+        the rows of each person begin, in a block of whole people.
         """
 
     def exact(self, sums: Any) -> Any:
@@ -97,6 +100,7 @@ class Integers:
 
     cells: ClassVar[str] = ""
     of_units: ClassVar[bool] = False
+    of_people: ClassVar[bool] = False
     several: ClassVar[bool] = False  # Whether it has several parts, or one array
     statistic: Any  # Statistic that the prover reads
     shape: tuple[int, ...]  # Shape of the sums
@@ -125,19 +129,17 @@ class Marks(Integers):
     NaN is 0, any other number but 0 is 1.
     """
 
+    of_people: ClassVar[bool] = True
+
     def __init__(self, d: int) -> None:
         self.shape, self.statistic = (d,), Sum(Box(d, low=0))
 
     def add(self, sums: ExactSum, chosen: Any, x: Rows, starts: Any = None) -> None:
-        """Add the number of rows that are marked, in lattice steps."""
+        """Add the number of rows, or of people with a row, that are marked, in lattice steps."""
         marked = ((x.numbers != 0) & (x.numbers == x.numbers)).astype(np.int64)
         if starts is not None:
             marked = np.maximum.reduceat(marked, starts, axis=1)
         sums.add(marked.sum(axis=1) * int(STEPS))
-
-    def add_people(self, sums: ExactSum, starts: Any, x: Rows) -> None:
-        """Add the number of people of whom any row is marked."""
-        self.add(sums, None, x, starts)
 
 
 class Counted(Integers):
@@ -153,6 +155,7 @@ class Counted(Integers):
     """
 
     cells: ClassVar[str] = "all"
+    of_people: ClassVar[bool] = True
 
     def __init__(self, d: int, weight: float, *, people: bool = False) -> None:
         box = Box(d, radius=0.5)
@@ -161,7 +164,7 @@ class Counted(Integers):
         self.statistic = Sum(unit_set, count=weight, count_first=True)
 
     def add(self, sums: ExactSum, chosen: Any, x: Rows, starts: Any = None) -> None:
-        """Add 1 and the numbers of each complete row, in lattice steps."""
+        """Add 1 and the numbers of each complete row, or a person's mean, in lattice steps."""
         t = x.numbers
         present = np.isfinite(t).all(axis=0)
         counted = np.vstack([np.ones((1, t.shape[1])), np.clip(t, -0.5, 0.5)])
@@ -171,16 +174,14 @@ class Counted(Integers):
             steps = towards_zero(totals / np.maximum(totals[0] / STEPS, 1.0))
         sums.add(steps.sum(axis=1))
 
-    def add_people(self, sums: ExactSum, starts: Any, x: Rows) -> None:
-        """Add 1 and the mean over complete rows of each person who has one."""
-        self.add(sums, None, x, starts)
-
 
 class Bins(Integers):
     """One of ``size`` bins for each of d numbers, or none where a code is not a number from 0.
 
     ``people``: a person has one unit for each number, divided evenly over its rows that have one.
     """
+
+    of_people: ClassVar[bool] = True
 
     def __init__(self, d: int, size: int, *, people: bool = False) -> None:
         self.shape, self.people = (d, size), people
@@ -203,10 +204,6 @@ class Bins(Integers):
             at = np.minimum(c[present], size - 1).astype(np.int64)
             counts[i] = np.bincount(at, weights=mass, minlength=size)
         sums.add(counts)
-
-    def add_people(self, sums: Any, starts: Any, code: Rows) -> None:
-        """Add the shares of each person."""
-        self.add(sums, None, code, starts)
 
 
 class _ImagesInBall(BallCells):
@@ -289,7 +286,7 @@ class Reading:
     @property
     def of_people(self) -> bool:
         """Whether all sets bound the contribution of a person with several rows."""
-        return all(hasattr(into, "add_people") or into.of_units for into in self.into)
+        return all(into.of_people or into.of_units for into in self.into)
 
     def total(self, rows: Any, reading: dict[str, Any]) -> Sums:
         """Return the exact sums of all rows. **Confidential**."""
@@ -324,7 +321,7 @@ class Reading:
         return tuple(out)
 
     def over(self, blocks: Iterable[Any], coins: Coins | None = None) -> Sums:
-        """Return the exact sums over blocks: the only place where formulas meet rows.
+        """Return the exact sums over blocks: the place where formulas meet rows.
 
         Privacy
         -------
@@ -358,8 +355,6 @@ class Reading:
                 for formula, into, sums in zip(self.formulas, self.into, adding, strict=True):
                     result = formula(z)
                     parts = result if isinstance(result, tuple) else (result,)
-                    if starts is None:
-                        into.add(sums, chosen, *parts)
-                    else:
-                        into.add_people(sums, starts, *parts)
+                    of_people = {} if starts is None else {"starts": starts}
+                    into.add(sums, chosen, *parts, **of_people)
         return Sums(tuple(into.exact(sums) for into, sums in zip(self.into, adding, strict=True)))

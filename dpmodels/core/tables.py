@@ -61,6 +61,7 @@ class Tables(Integers):
     """
 
     pairs: ClassVar[bool] = False  # Whether products of cells are released
+    of_people: ClassVar[bool] = True
 
     def __init__(
         self, sizes: Sequence[int], tables: Sequence[Table], shares: tuple[float, ...],
@@ -79,20 +80,25 @@ class Tables(Integers):
         return [np.zeros(size, dtype=np.int64) for size in self.released] + [0]
 
     def add(
-        self, sums: Any, chosen: Any, codes: Rows, t: Rows | None = None, u: Rows | None = None
-    ) -> None:
-        """Add the mass of each row to its cells. Within 2^13 rows every sum is below 2^53."""
+        self, sums: Any, chosen: Any, codes: Rows, t: Rows | None = None, u: Rows | None = None,
+        starts: Any = None,
+    ) -> None:  # fmt: skip
+        """Add the mass of each row to its cells, or the mean mass of the rows of each person.
+
+        Within 2^13 rows every sum is below 2^53.
+        """
+        if starts is not None:
+            self._add_people(sums, starts, self.people(starts, codes, t, u))
+            return
         for total, entries in zip(sums, self._entries(codes, t, u), strict=False):
             for place, mass in entries:
                 counts = np.bincount(place, weights=mass, minlength=total.size)
                 total += counts.astype(np.int64)
 
-    def add_people(
-        self, sums: Any, starts: Any, codes: Rows, t: Rows | None = None, u: Rows | None = None
-    ) -> None:
-        """Add the mean mass of the rows of each person."""
+    def _add_people(self, sums: Any, starts: Any, entries: Iterator[Any]) -> None:
+        """Add the shares of each person."""
         sums[-1] += len(starts)
-        for total, (_, where, share) in zip(sums, self.people(starts, codes, t, u), strict=False):
+        for total, (_, where, share) in zip(sums, entries, strict=False):
             np.add.at(total, where, share)
 
     def exact(self, sums: Any) -> Sums:
@@ -166,13 +172,11 @@ class Products(Tables):
 
     pairs = True
 
-    def add_people(
-        self, sums: Any, starts: Any, codes: Rows, t: Rows | None = None, u: Rows | None = None
-    ) -> None:
+    def _add_people(self, sums: Any, starts: Any, entries: Iterator[Any]) -> None:
         """Add the products of each person."""
         steps = int(STEPS)
         sums[-1] += len(starts)
-        each = zip(sums, self.tables, self.people(starts, codes, t, u), strict=False)
+        each = zip(sums, self.tables, entries, strict=False)
         for total, table, (who, where, share) in each:
             k, at = table.size, 0
             mine = np.zeros((len(starts), k + 1), dtype=np.int64)

@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from dpmodels import messages
 from dpmodels.arrays import Array
-from dpmodels.core.grids import STEPS_OF_RANKS, WAYS, GridCounts, levels_for
+from dpmodels.core.grids import STEPS_OF_RANKS, WAYS, Points, levels_for
 from dpmodels.core.rows import Rows, stack
+from dpmodels.core.sets import Reading
 from dpmodels.errors import RequestError
 from dpmodels.models.table.layout import Layout, program_of, table_method
 from dpmodels.models.table.noise import Spread, critical
@@ -101,18 +102,21 @@ def place_on(x: Rows, grid: Array) -> Rows:
 def counts_on(
     design: Design, grids: Mapping[int, Array], unit: int, group: Mapping[int, int] | None = None,
     mass: Callable[[Rows], Rows] | None = None,
-) -> GridCounts:  # fmt: skip
-    """Return the pass that counts at the points of the grid of each number.
+) -> tuple[Points, Reading]:  # fmt: skip
+    """Return the set that counts at the points of the grid of each number, and its reading.
 
-    ``unit``: steps of a person, 0 where units are rows; ``group``: row of the block -> number of
-    codes; ``mass``: of a row.
+    ``unit``: steps of a person, 0 where units are rows; ``group``: column -> number of codes;
+    ``mass``: of a row.
     """
 
-    def places(z: Rows) -> Rows:
-        return stack(*(place_on(z[j], grid) for j, grid in grids.items()))
+    def places(z: Rows) -> tuple[Rows, ...]:
+        on_grids = stack(*(place_on(z[j], grid) for j, grid in grids.items()))
+        codes = (stack(*(z[j] for j in group)),) if group else ()
+        return (on_grids, *codes, *(() if mass is None else (mass(z),)))
 
     points = {j: len(grid) for j, grid in grids.items()}
-    return GridCounts(design, places, points, group or {}, unit, mass)
+    into = Points(points, tuple((group or {}).values()), unit, mass=mass is not None)
+    return into, Reading(design, (places,), (into,))
 
 
 @dataclass(frozen=True)
@@ -166,7 +170,7 @@ def release_quantiles(
     **Privacy.** Unit: one row, or one person (whose mean is in the hull of what a row can be);
     replace-one. Each step is pure eps-DP: :class:`~dpmodels.proof.statistics.Ranks`.
     """
-    passes: dict[tuple[int, tuple[int, ...]], GridCounts] = {}
+    passes: dict[tuple[int, tuple[int, ...]], tuple[Points, Reading]] = {}
     out = {}
     grids = part.grids(design)
     unit = STEPS_OF_RANKS if people else 0
@@ -174,8 +178,8 @@ def release_quantiles(
         if (number, axes) not in passes:
             group = {layout.axes[j].column: layout.axes[j].size for j in axes}
             passes[number, axes] = counts_on(design, {number: grids[number]}, unit, group)
-        over = passes[number, axes]
-        ranks, penalties = over.ranks(number, fraction(q))
+        into, over = passes[number, axes]
+        ranks, penalties = into.ranks(number, fraction(q))
         chosen = ask.choose(name, ranks, over, penalties, ask.n)
         out[name] = chosen.astype(float)
     return out
@@ -310,7 +314,7 @@ def release_em(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
     numbers = dict.fromkeys(j for j, _ in detail.jobs)
     grids = {j: grid_for(design, j, detail.points) for j in numbers}
     unit = STEPS_OF_RANKS if request.by_person else 0
-    over = counts_on(design, grids, unit)
+    into, over = counts_on(design, grids, unit)
     z = critical(Spread(1.0), request.level)
     values: dict[str, Array] = {}
     for (j, q), name in zip(detail.jobs, names_of(plan.design, detail.jobs), strict=True):
@@ -318,14 +322,14 @@ def release_em(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Release:
         slack = z * math.sqrt(request.copies * ask.n * q * (1.0 - q))
         slack += 2.0 / detail.each * math.log(len(grids[j]) / FAILS)
         far = math.ceil(slack)
-        ranks, penalties = over.ranks(j, exact)
+        ranks, penalties = into.ranks(j, exact)
         most = ask.n + far
         values[name] = grids[j][ask.choose(name, ranks, over, penalties, most)]
         if request.inference:
             cells = cells_for(design, j, grids[j], bought=is_bought(plan, j))
             ends = {}
             for side, offset in (("low", -far), ("high", far)):
-                ranks, penalties = over.ranks(j, exact, offset)
+                ranks, penalties = into.ranks(j, exact, offset)
                 ends[side] = ask.choose(f"{name} {side}", ranks, over, penalties, most)
             low, high = ends["low"] - 1, ends["high"]
             values[f"{name} low"], values[f"{name} high"] = cells.ends(low, high)
@@ -519,14 +523,14 @@ def release_tree(plan: Plan[QuantileDetail], ask: Ask, design: Design) -> Releas
     """
     detail = plan.detail
     grids = {j: grid_for(design, j, detail.points) for j in numbers_of(design)}
-    over = counts_on(design, grids, int(STEPS) * plan.request.by_person)
-    return Release(ask_trees(plan, ask, over), plan.guarantee, design)
+    counts = counts_on(design, grids, int(STEPS) * plan.request.by_person)
+    return Release(ask_trees(plan, ask, *counts), plan.guarantee, design)
 
 
-def ask_trees(plan: Plan[Any], ask: Ask, over: GridCounts) -> dict[str, Array]:
+def ask_trees(plan: Plan[Any], ask: Ask, into: Points, over: Reading) -> dict[str, Array]:
     """Release the tree of every numeric variable by the name of its step."""
-    steps = {tree_step(plan.design, j): j for j in over.points}
-    return {step: ask(step, over.tree(j, ask.n)).values for step, j in steps.items()}
+    steps = {tree_step(plan.design, j): j for j in into.points}
+    return {step: ask(step, into.tree(over, j, ask.n)).values for step, j in steps.items()}
 
 
 def read_tree(

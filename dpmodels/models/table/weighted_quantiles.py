@@ -147,8 +147,7 @@ def release_weighted(plan: Plan[WeightedTree], ask: Ask, design: Design) -> Rele
     grids = {j: grid_for(design, j, detail.points) for j in numbers_of(design)}
     place = design.auxiliary_place("weights")
     u = functools.partial(row_mass, place=place, top=trim.top)
-    over = counts_on(design, grids, int(STEPS) * people, mass=u)
-    values = ask_trees(plan, ask, over)
+    values = ask_trees(plan, ask, *counts_on(design, grids, int(STEPS) * people, mass=u))
     errors = None
     if detail.clusters is not None:
         errors = _ask_by_psu(plan, ask, design, grids, trim, values)

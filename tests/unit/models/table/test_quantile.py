@@ -111,7 +111,8 @@ def test_counts_have_a_grid_of_integers():
 
 def test_values_go_to_the_nearest_point_of_their_group():
     block = np.array([[0.04, 0.06, np.nan, 9.0, -1.0], [0, 1, 1, 1, 2]])
-    counts = counts_on(None, {0: np.array([0.0, 0.1, 0.2])}, 0, {1: 3}).over([block]).arrays[0]
+    into, reading = counts_on(None, {0: np.array([0.0, 0.1, 0.2])}, 0, {1: 3})
+    counts = into.counts_of_number(reading.over([block]), 0)
     assert counts.tolist() == [[1, 0, 0], [0, 1, 1], [1, 0, 0]]
 
 
