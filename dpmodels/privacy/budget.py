@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import BudgetError, PrivacyBugError, RequestError, shown
-from dpmodels.privacy.account import joint
-from dpmodels.privacy.asked import checked_number, checked_unit, new_account, rule_named
+from dpmodels.privacy.asked import checked_unit, new_account, rule_named
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.ledger_file import Charge, FileStore, MemoryStore
 from dpmodels.privacy.reports import Ledger, ReportedBudget
@@ -208,36 +207,6 @@ class Budget(ReportedBudget):
         """Record the outcome of a step ("reply", "NO REPLY"): a charged output."""
         number = charge.number if isinstance(charge, Charge) else int(charge)
         self._store.note(number, str(step), str(text))
-
-    # -- reading ---------------------------------------------------------------------------
-
-    def joint(self) -> Guarantee | None:
-        """Return the joint guarantee of the calls so far; None before the first.
-
-        Exact for calls declared together. For calls chosen after seeing outputs the promise is
-        the budget's own (eps, delta), and this is the composition of what happened to run.
-        """
-        charges = self.charges
-        account = self._store.account()
-        if not charges:
-            return None
-        return joint([c.ran for c in charges], relation=account.relation, unit=account.unit)
-
-    def eps_spent(self, delta: float | None = None) -> float:
-        """Return the eps of all calls so far at ``delta`` (default: the budget's own).
-
-        The tightest proved composition of the mechanisms that ran, and never above the sums of
-        the calls' pairs where those fit ``delta``. See :meth:`joint` for what it promises.
-        """
-        account = self._store.account()
-        delta = account.delta if delta is None else checked_number("delta", delta, positive=False)
-        together = self.joint()
-        if together is None:
-            return 0.0
-        eps = together.eps_at(delta)
-        if account.pairs[1] <= delta * (1 + 1e-12):
-            eps = min(eps, account.pairs[0])
-        return eps
 
     def __reduce__(self) -> Any:
         raise BudgetError(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array, brent
-from dpmodels.errors import PrivacyBugError, RequestError, choice, shown
+from dpmodels.errors import PrivacyBugError, choice
 from dpmodels.notes import Note, Severity, note_of
 from dpmodels.privacy.mechanisms import (
     CLOSE,
@@ -415,26 +415,6 @@ class Guarantee(StatedGuarantee):
             return None
         mu = gaussian_cover(self.delta_at, failure)
         return None if mu is None else (mu, failure)
-
-    def tradeoff(self, alpha: float) -> float:
-        """Return the least type II error of a test of level ``alpha`` between neighbours.
-
-        sup over eps of max(0, 1 - delta(eps) - e^eps alpha, e^-eps (1 - delta(eps) - alpha)),
-        on a grid of 400 eps: a lower bound of the curve.
-        """
-        if not 0 <= alpha <= 1:
-            raise RequestError(f"alpha must lie in [0, 1], got {shown(alpha)}")
-        return max(
-            0.0,
-            *(1 - d - math.exp(e) * alpha for e, d in self._curve),
-            *(math.exp(-e) * (1 - d - alpha) for e, d in self._curve),
-        )
-
-    @cached_property
-    def _curve(self) -> tuple[tuple[float, float], ...]:
-        top = min(50.0, max(2.0 * self.eps, 1.0))
-        grid = [top * (k / 399) ** 2 for k in range(400)]
-        return tuple((e, self.delta_at(e)) for e in grid)
 
     def not_private(self) -> Guarantee:
         """Return the same plan, marked as run with seeded noise."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from dpmodels._version import __version__
 from dpmodels.attacker import ExplainedBudget
 from dpmodels.errors import choice
-from dpmodels.privacy.account import Account
+from dpmodels.privacy.account import Account, joint
+from dpmodels.privacy.asked import checked_number
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.ledger_file import Charge as Charge
 from dpmodels.privacy.ledger_file import FileStore, MemoryStore
@@ -115,6 +116,34 @@ class ReportedBudget(ExplainedBudget, Shown):
     def remaining(self) -> Remaining:
         """Return the remainder: ``eps, delta = budget.remaining()``, and ``.mu``."""
         return self.account.remaining()
+
+    def joint(self) -> Guarantee | None:
+        """Return the joint guarantee of the calls so far; None before the first.
+
+        Exact for calls declared together. For calls chosen after seeing outputs the promise is
+        the budget's own (eps, delta), and this is the composition of what happened to run.
+        """
+        charges = self.charges
+        account = self._store.account()
+        if not charges:
+            return None
+        return joint([c.ran for c in charges], relation=account.relation, unit=account.unit)
+
+    def eps_spent(self, delta: float | None = None) -> float:
+        """Return the eps of all calls so far at ``delta`` (default: the budget's own).
+
+        The tightest proved composition of the mechanisms that ran, and never above the sums of
+        the calls' pairs where those fit ``delta``. See :meth:`joint` for what it promises.
+        """
+        account = self._store.account()
+        delta = account.delta if delta is None else checked_number("delta", delta, positive=False)
+        together = self.joint()
+        if together is None:
+            return 0.0
+        eps = together.eps_at(delta)
+        if account.pairs[1] <= delta * (1 + 1e-12):
+            eps = min(eps, account.pairs[0])
+        return eps
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per charged step; column ``call`` numbers the calls."""

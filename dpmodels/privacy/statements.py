@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from functools import cached_property
 from typing import Any
 
 from dpmodels.attacker import ExplainedGuarantee
+from dpmodels.errors import RequestError, shown
 from dpmodels.units import column_of, named
 
 #: Relations as printed.
@@ -24,6 +27,26 @@ def neighbours_of(relation: str, unit: str) -> str:
 
 class StatedGuarantee(ExplainedGuarantee):
     """Guarantee as it is stated."""
+
+    def tradeoff(self: Any, alpha: float) -> float:
+        """Return the least type II error of a test of level ``alpha`` between neighbours.
+
+        sup over eps of max(0, 1 - delta(eps) - e^eps alpha, e^-eps (1 - delta(eps) - alpha)),
+        on a grid of 400 eps: a lower bound of the curve.
+        """
+        if not 0 <= alpha <= 1:
+            raise RequestError(f"alpha must lie in [0, 1], got {shown(alpha)}")
+        return max(
+            0.0,
+            *(1 - d - math.exp(e) * alpha for e, d in self._curve),
+            *(math.exp(-e) * (1 - d - alpha) for e, d in self._curve),
+        )
+
+    @cached_property
+    def _curve(self: Any) -> tuple[tuple[float, float], ...]:
+        top = min(50.0, max(2.0 * self.eps, 1.0))
+        grid = [top * (k / 399) ** 2 for k in range(400)]
+        return tuple((e, self.delta_at(e)) for e in grid)
 
     def plot(self: Any, ax: Any = None) -> Any:
         """Draw the trade-off curve (needs matplotlib); return the axes."""
