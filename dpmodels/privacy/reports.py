@@ -123,11 +123,8 @@ class ReportedBudget(ExplainedBudget, Shown):
         Exact for calls declared together. For calls chosen after seeing outputs the promise is
         the budget's own (eps, delta), and this is the composition of what happened to run.
         """
-        charges = self.charges
-        account = self._store.account()
-        if not charges:
-            return None
-        return joint([c.ran for c in charges], relation=account.relation, unit=account.unit)
+        ran, account = [charge.ran for charge in self.charges], self.account
+        return joint(ran, relation=account.relation, unit=account.unit) if ran else None
 
     def eps_spent(self, delta: float | None = None) -> float:
         """Return the eps of all calls so far at ``delta`` (default: the budget's own).

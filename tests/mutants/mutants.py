@@ -221,7 +221,7 @@ ACCOUNTS = (
     Mutant(_ACCOUNT, "and u <= box[1] * _DIGITS", "", BUDGETS),
     Mutant(_ACCOUNT, "entries.insert(0, Entry(mu * mu, 0.0, failure, eps, delta))", "entries.insert(0, Entry(mu * mu / 4, 0.0, failure, eps, delta))", BUDGETS),
     Mutant(_ACCOUNT, "return self._mu(cap_eps, self.delta - cap_delta * _DIGITS), cap_eps, cap_delta", "return self._mu(cap_eps, self.delta), cap_eps, cap_delta", BUDGETS),
-    Mutant("dpmodels/privacy/budget.py", "if account.pairs[1] <= delta * (1 + 1e-12):", "if True:", BUDGETS),
+    Mutant("dpmodels/privacy/reports.py", "if account.pairs[1] <= delta * (1 + 1e-12):", "if True:", BUDGETS),
     Mutant("dpmodels/privacy/mechanisms.py", "return 2.0 * mu, min(1.0, failure + float(ndtr(mu - upper_quantile(failure))))", "return 2.0 * mu, failure", BUDGETS),
 )  # fmt: skip
 
