@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpmodels.errors import RequestError, shown
+from dpmodels.lazy import pd
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.table import Shown, Table, also, new_axes
 from dpmodels.units import column_of, named
@@ -197,8 +198,6 @@ class Explanation(Shown):
 
         Columns: ``false_alarm, power, prior, precision, right``.
         """
-        import pandas as pd
-
         rows = [
             (a, self.power(a), prior, self.precision(a, prior), self.right)
             for a in FALSE_ALARMS for prior in PRIORS

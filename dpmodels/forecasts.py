@@ -26,14 +26,13 @@ from dpmodels.coefficient_forecasts import (
 )
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import EVENTS_OF_SURVIVAL
+from dpmodels.lazy import pd, special
 from dpmodels.planning import SPREAD, Plan, Replanning, spreads
 from dpmodels.scoring.expected import Expectation, ScoreLengths, spread_of_tail
 from dpmodels.scoring.models import Quantile
 from dpmodels.tables.pictures import line_styles, outside_legend, plain_log_axis
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpmodels.arrays import Array
     from dpmodels.families import Family
     from dpmodels.formula.design import Column
@@ -464,12 +463,11 @@ class CoefficientError:
 
     def power(self, effect: float) -> float:
         """Return the power of the test that a summary prints."""
-        from scipy.special import ndtr
-
         se, bias = math.hypot(self.sampling, self.privacy), self.bias
         shifted = np.concatenate([effect - bias, effect + bias])
         widths = np.tile(self.half_widths, 2)
-        return float(np.mean(ndtr((shifted - widths) / se) + ndtr((-shifted - widths) / se)))
+        tails = (special.ndtr((side * shifted - widths) / se) for side in (1.0, -1.0))
+        return float(np.mean(sum(tails)))
 
 
 def _coefficient_error(plan: Plan[Any], name: str) -> CoefficientError:
@@ -674,8 +672,6 @@ class Replanned(Replanning):
 
     def frame(self, plan: Plan[Any]) -> pd.DataFrame:
         """Return the forecast of each coefficient on a grid of eps and a grid of n."""
-        import pandas as pd
-
         n, eps, effects = plan.public_n, plan.request.eps, self.effects
         points = {("eps", f): (n, f * eps) for f in _FACTORS}
         points |= {("n", f): (max(round(f * n), 2), eps) for f in _FACTORS}

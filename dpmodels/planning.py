@@ -16,6 +16,7 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.coefficient_forecasts import Facts, coefficient_forecasts
 from dpmodels.errors import RequestError, printable
+from dpmodels.lazy import pd
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import (
     BOUGHT,
@@ -29,8 +30,6 @@ from dpmodels.privacy.proofs import PROOF_OF_METHOD
 from dpmodels.tables.table import Shown, Table, plain
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpmodels.arrays import Array
     from dpmodels.formula.design import Column, Design
     from dpmodels.notes import Note
@@ -515,8 +514,6 @@ def _range(plan: Plan[Any], interval: tuple[float, float] | None) -> str:
 
 def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
     """Return one row per design column: name, term, kind, lower, upper, privacy_se, forecast."""
-    import pandas as pd
-
     columns, forecasts = plan.design.z, plan.coefficient_forecasts
     # without a range, public data bound the row
     origin = {c.name: "not needed" if c.interval is None else "declared" for c in columns}

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dpmodels.arrays import Array
 from dpmodels.errors import NoReplyError, RequestError
+from dpmodels.lazy import pd, special
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,8 +79,6 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         self, verb: Callable[..., Fit], cells: Array, y: Array, **call: Any
     ) -> tuple[Array, float]:
         """Charge, fit, keep the fit; return slopes and intercept."""
-        import pandas as pd
-
         names = _names(cells)
         fit = verb(
             f"y ~ {' + '.join(names)}{'' if self.fit_intercept else ' - 1'}",
@@ -309,9 +308,7 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
         -------
         As ``predict``.
         """
-        from scipy.special import expit
-
-        p = expit(self.decision_function(X))
+        p = special.expit(self.decision_function(X))
         return np.column_stack([1.0 - p, p])
 
     def predict(self, X: Any) -> Any:

@@ -12,6 +12,7 @@ from dpmodels.api.regressions import dp_ols
 from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import checked, run_stage
 from dpmodels.errors import NoReplyWarning, RequestError, choice, shown
+from dpmodels.lazy import pd
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
 from dpmodels.records import check_eps_delta
@@ -214,8 +215,6 @@ class Selection(Result):
 
     def tidy(self) -> Any:
         """Return one row per number of the output."""
-        import pandas as pd
-
         listed = self.output if isinstance(self.output, (tuple, list)) else [self.output]
         numbers = [v for v in listed if isinstance(v, (int, float)) and not isinstance(v, bool)]
         return pd.DataFrame({"term": [f"output {k}" for k in range(1, len(numbers) + 1)],

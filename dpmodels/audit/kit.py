@@ -39,6 +39,7 @@ from dpmodels.audit.queries import (
 )
 from dpmodels.errors import DPModelsError, RequestError, did_you_mean
 from dpmodels.formula.schema import Schema
+from dpmodels.lazy import special
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Step, mu_gdp
 from dpmodels.privacy.run import Run
@@ -89,22 +90,18 @@ class Finding:
 
 def clopper_pearson(hits: int, n: int, level: float = 0.99) -> tuple[float, float]:
     """Return the exact two-sided confidence interval of a probability."""
-    from scipy.special import betaincinv
-
     tail = (1.0 - level) / 2.0
-    lo = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, tail))
-    hi = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, 1.0 - tail))
+    lo = 0.0 if hits == 0 else float(special.betaincinv(hits, n - hits + 1, tail))
+    hi = 1.0 if hits == n else float(special.betaincinv(hits + 1, n - hits, 1.0 - tail))
     return lo, hi
 
 
 def mu_lower(hits_p: int, hits_q: int, n: int, level: float) -> float:
     """Return a lower bound on mu: Phi^{-1}(TPR) - Phi^{-1}(FPR) at the ends of the intervals."""
-    from scipy.special import ndtri
-
     tpr, fpr = clopper_pearson(hits_p, n, level)[0], clopper_pearson(hits_q, n, level)[1]
     if tpr == 0.0 or fpr == 1.0:
         return 0.0
-    return float(ndtri(tpr) - ndtri(fpr))
+    return float(special.ndtri(tpr) - special.ndtri(fpr))
 
 
 def delta_lower(hits_p: int, hits_q: int, n: int, eps: float, level: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +16,10 @@ from dpmodels.formula.design import Design, Made
 from dpmodels.formula.parser import needed_variables
 from dpmodels.formula.schema import Schema, declared_schema, schema_for
 from dpmodels.formula.words import Cat, magnitude, written_name
+from dpmodels.lazy import pd
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.table import Shown, Table
 from dpmodels.variables import Levels, Variable
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _NA_MEANINGS = {
     "zero-row": "the whole row becomes zero, intercept included; n is unchanged",
@@ -111,8 +108,6 @@ class Description(Shown):
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per column: name, term, kind, lower, upper, norm of the term."""
-        import pandas as pd
-
         d = self.design
         norms = {t.name: d.term_norm(t) for t in d.terms}
         rows = [

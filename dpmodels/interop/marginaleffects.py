@@ -9,19 +9,16 @@ to register another, so it is always ``as_model(fit)``.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import DPModelsError, RequestError
+from dpmodels.lazy import pd
 from dpmodels.results import Fit, inference
 from dpmodels.results.contrasts import predictors, range_of
 from dpmodels.results.summary import response_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 __all__ = ["as_model", "public_grid"]
 
@@ -40,8 +37,6 @@ def public_grid(fit: Fit, points: int = 5) -> pd.DataFrame:
     Made from the schema (and from estimated ranges, which are released): costs nothing.
     """
     import itertools
-
-    import pandas as pd
 
     axes: dict[str, Any] = {}
     for name in predictors(fit):

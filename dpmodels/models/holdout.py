@@ -16,6 +16,7 @@ from dpmodels.core.release import Release, answered
 from dpmodels.core.rows import Rows, clip, complete, linear, where
 from dpmodels.core.tallies import ByBin, Losses, MarksOfComplete, OneOf
 from dpmodels.errors import NotReleasedError
+from dpmodels.lazy import pd, special
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
@@ -25,8 +26,6 @@ from dpmodels.tables.numbers import MISSING, cell, places, spread_of
 from dpmodels.tables.table import Result, Table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpmodels.formula.design import Design
 
 
@@ -202,9 +201,7 @@ class Score(Result):
         The set of an AUC (:func:`dpmodels.after.inference.auc_set`) is there and right also where
         events are so few that no value is shown.
         """
-        from scipy.special import ndtri
-
-        z = -float(ndtri((1.0 - level) / 2.0))
+        z = -float(special.ndtri((1.0 - level) / 2.0))
         if len(self.n1):
             return auc_set(self.n1, self.n0, self.tau, z)
         half = z * self.se
@@ -216,8 +213,6 @@ class Score(Result):
 
     def roc(self) -> pd.DataFrame:
         """Return the ROC curve: columns ``threshold, fpr, tpr``, made monotone."""
-        import pandas as pd
-
         self._require_counts()
         false, true = roc(self.n1, self.n0)
         thresholds = np.append(math.inf, np.append(self.edges[::-1], -math.inf))
@@ -225,8 +220,6 @@ class Score(Result):
 
     def calibration(self) -> pd.DataFrame:
         """Return the share of events by bin of the prediction, with its error."""
-        import pandas as pd
-
         self._require_counts()
         total = self.n1 + self.n0
         rows = []
@@ -257,8 +250,6 @@ class Score(Result):
 
     def tidy(self) -> pd.DataFrame:
         """Return one row, broom's column names."""
-        import pandas as pd
-
         low, high = self.conf_int()
         row = (self.metric, self.value, self.se, self.se_sampling, self.se_privacy, low, high)
         heads = ["term", "estimate", "std_error", "std_error_sampling", "std_error_privacy",
@@ -357,8 +348,6 @@ class Diagnosis(Result):
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per bin of the prediction, then one per column at its bounds."""
-        import pandas as pd
-
         r, b = self.residuals, self.bounds
         bins = [f"residual, prediction {lo:.4g} to {hi:.4g}"
                 for lo, hi in zip(r["low"], r["high"], strict=True)]  # fmt: skip
@@ -387,8 +376,6 @@ def diagnosis(
 
     ``spread`` holds the standard deviation of a row of each bin.
     """
-    import pandas as pd
-
     complete = max(float(at[-1]), 1.0)
     shares = []
     for name, count in zip(names, at[:-1], strict=True):

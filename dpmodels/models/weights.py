@@ -20,6 +20,7 @@ from dpmodels.arrays import Array
 from dpmodels.core.release import answered
 from dpmodels.core.tables import Table, Tables
 from dpmodels.errors import RequestError
+from dpmodels.lazy import special
 from dpmodels.records import Request
 from dpmodels.scoring.cluster_plan import ClusterPlan
 from dpmodels.scoring.clusters import ClusterRelease
@@ -110,8 +111,6 @@ class DesignErrors:
         were drawn one by one. A design effect below ``least`` is not believed. Degrees of freedom
         are those of the design less what the noise takes (Satterthwaite).
         """
-        from scipy.special import ndtri, stdtrit
-
         if not self.determined:
             return np.full(len(L), math.nan), np.ones(len(L))
         mean, sd_mean = self._of_kinds(L)
@@ -125,7 +124,8 @@ class DesignErrors:
         error = np.hypot(weight * sd, (1.0 - weight) * sd_mean) / effect
         free = 1.0 / (1.0 / self.found.df + error**2 / 2.0)
         tail = (1.0 + self.level) / 2.0  # the quantile of t over that of a normal
-        return effect, np.asarray(stdtrit(np.clip(free, 1.0, 1e9), tail) / ndtri(tail))
+        t = special.stdtrit(np.clip(free, 1.0, 1e9), tail)
+        return effect, np.asarray(t / special.ndtri(tail))
 
 
 def _sure(mean: Any, sd: Any, differ: float = DIFFER) -> Any:

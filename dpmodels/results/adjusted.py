@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown
 from dpmodels.formula.parser import needed_variables
 from dpmodels.formula.schema import label_of
 from dpmodels.formula.survival import strata_codes
+from dpmodels.lazy import pd
 from dpmodels.results import inference
 from dpmodels.results.capabilities import Held
 from dpmodels.results.contrasts import Combinations, combine
@@ -28,9 +29,6 @@ from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
 from dpmodels.tables.table import Result, Table, also, new_axes, one_line
 from dpmodels.verbs import function_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _CURVES_LAYOUT = Layout(gap=2)
 #: Smallest number of units in released cells, in sds of its noise.
@@ -51,8 +49,6 @@ class AdjustedCurves(Result):
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per level and time."""
-        import pandas as pd
-
         at = self.curves
         S, low, high = (np.exp(-np.exp(v)) for v in (at.effect, at.high, at.low))
         columns = {"estimate": S, "std_error": S * np.exp(at.effect) * at.sd}

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.errors import NotReleasedError, RequestError, UtilityWarning, did_you_mean
+from dpmodels.lazy import pd
 from dpmodels.results import inference
 from dpmodels.results.statements import Statements
 from dpmodels.tables.table import also
 from dpmodels.verbs import new_release, verb_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpmodels.arrays import Array
     from dpmodels.results.adapters import StatsmodelsLike
     from dpmodels.results.contrasts import Combinations
@@ -88,8 +87,6 @@ class Intervals(Held):
         -------
         Post-processing: costs nothing.
         """
-        import pandas as pd
-
         if alpha is not None:
             if level is not None:
                 raise RequestError("conf_int accepts level= or alpha=, not both")
@@ -205,8 +202,6 @@ class Numbers(Intervals):
         -------
         Post-processing: costs nothing. NaN where the part was not released.
         """
-        import pandas as pd
-
         est = self._record.estimate
         names = list(est.names)
         table: pd.DataFrame = pd.DataFrame(

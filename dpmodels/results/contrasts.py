@@ -7,13 +7,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
+from dpmodels.lazy import pd, special
 from dpmodels.results import inference
 from dpmodels.results import inference as f
 from dpmodels.results.inference import checked_errors, hypothesis_of
@@ -22,10 +23,6 @@ from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
 from dpmodels.tables.table import Result, Table
 from dpmodels.variables import TIME_UNITS
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _CONTRAST_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 
@@ -83,8 +80,6 @@ class Combinations(Result):
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per combination, with the column names of broom."""
-        import pandas as pd
-
         return pd.DataFrame(
             {
                 "term": list(self.labels),
@@ -247,7 +242,6 @@ def _adjusted(
     From the p-value of a row alone, bias included: Tukey's by the studentized range at the normal
     quantile that has this p, which is conservative where variances differ (Tukey and Kramer).
     """
-    from scipy.special import ndtr, ndtri
     from scipy.stats import studentized_range
 
     out, at = np.array(p), np.full(len(p), level)
@@ -257,11 +251,11 @@ def _adjusted(
         if adjust == "tukey":
             if means < 2:
                 raise RequestError('adjust="tukey" is for differences between means: .pairs()')
-            z = -ndtri(np.clip(p_group / 2.0, 1e-300, 0.5))
+            z = -special.ndtri(np.clip(p_group / 2.0, 1e-300, 0.5))
             tail = studentized_range.sf(math.sqrt(2.0) * z, means, math.inf)
             out[here] = np.where(np.isnan(p_group), np.nan, np.clip(tail, p_group, 1.0))
             cut = studentized_range.ppf(level, means, math.inf) / math.sqrt(2.0)
-            at[here] = 2.0 * float(ndtr(cut)) - 1.0
+            at[here] = 2.0 * float(special.ndtr(cut)) - 1.0
             continue
         at[here] = 1.0 - (1.0 - level) / k
         if adjust == "bonferroni":

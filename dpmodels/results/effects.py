@@ -26,6 +26,7 @@ from dpmodels.errors import (
     shown,
 )
 from dpmodels.families import LINKS, Link
+from dpmodels.lazy import pd
 from dpmodels.quiet import tell
 from dpmodels.results import inference
 from dpmodels.results.contrasts import (
@@ -42,8 +43,6 @@ from dpmodels.survey import Survey
 from dpmodels.verbs import new_release, verb_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpmodels.records import Estimate
     from dpmodels.results.record import Record
 
@@ -508,8 +507,6 @@ def regression(
     """
     choice("what", what, ("mean", "link"))
     choice("interval", interval, (None, "confidence", "prediction"))
-    import pandas as pd
-
     link = fit.kind.link_name(fit.options)
     shown = LINKS["identity" if what == "link" else link]
     inverse = shown.inverse
@@ -559,8 +556,6 @@ def predict_quantiles(fit: Any, new: Any, **options: Any) -> Any:
     Where fitted quantiles cross they are rearranged, in every row in ascending order (Chernozhukov,
     Fernandez-Val and Galichon 2010: never further from the truth).
     """
-    import pandas as pd
-
     taus = fit.options["tau"]
     if not isinstance(taus, (list, tuple)) or len(taus) < 2:
         return regression(fit, new, **options)
@@ -595,8 +590,6 @@ def predict_class(
     fit: Any, new: Any, *, what: str, outside: str, interval: str | None, se_fit: bool, level: float
 ) -> Any:
     """Predict classes (``what="class"``) or their probabilities (``"prob"``)."""
-    import pandas as pd
-
     choice("what", what, ("mean", "class", "prob"))
     choice("interval", interval, (None, "confidence"))
     design, arrays, levels = fit.design, fit.arrays, list(fit.design.levels)
@@ -680,8 +673,6 @@ def confusion_table(fit: Any, new: Any) -> pd.DataFrame:
     A function of released numbers and of ``new``; on private rows the table would be an uncharged
     release.
     """
-    import pandas as pd
-
     response = fit.design.response
     if response is None or len(fit.design.levels) < 2:
         raise RequestError(

@@ -27,14 +27,13 @@ from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.formula.schema import label_of
+from dpmodels.lazy import pd, special
 from dpmodels.records import OPEN_ENDS, Estimate
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import MISSING, number
 from dpmodels.tables.table import Result, Table, also
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpmodels.results.record import Record
 
 
@@ -57,8 +56,6 @@ TIDY = (
 
 def series(values: Array, names: tuple[str, ...], title: str) -> pd.Series[float]:
     """Return a Series indexed by coefficient name."""
-    import pandas as pd
-
     named: pd.Series[float] = pd.Series(np.array(values), index=pd.Index(list(names)), name=title)
     return named
 
@@ -106,8 +103,6 @@ def standard_errors(est: Estimate, kind: str = "total") -> Array:
 
 def public_and_private(est: Estimate) -> pd.DataFrame | None:
     """Return the public and the private fit of a call as columns, or None without public rows."""
-    import pandas as pd
-
     public, se = (est.arrays.get(f"public_{name}") for name in ("params", "bse"))
     if public is None:
         return None
@@ -129,9 +124,7 @@ def interval_errors(est: Estimate) -> Array:
 
 def bias_rule(level: float) -> str:
     """Return the rule of intervals and P that allow for a bias, which a reader can check."""
-    from scipy.special import ndtri
-
-    two, z_one = quantile(level), float(ndtri(level))
+    two, z_one = quantile(level), float(special.ndtri(level))
     share = f"{level:g}".removeprefix("0")
     return (
         "P and intervals allow for a bias of up to the bound b. Interval: estimate +- c SE, where "
@@ -179,10 +172,9 @@ def p_values(est: Estimate) -> Array:
     One minus the level of the interval that just touches zero. With a bias bound b this is the
     largest tail probability ``P(|N(a, 1)| > |estimate|/se)`` over ``|a| <= b / se``.
     """
-    from scipy.special import ndtr, stdtr
-
     size = _adjusted_sizes(est)
-    return np.asarray(2.0 * (ndtr(-size) if est.use_t is None else stdtr(est.use_t, -size)))
+    tail = special.ndtr(-size) if est.use_t is None else special.stdtr(est.use_t, -size)
+    return np.asarray(2.0 * tail)
 
 
 def _adjusted_sizes(est: Estimate) -> Array:
@@ -214,8 +206,6 @@ def allowance_decides(bias: Array | None, se: Array, p: Array) -> npt.NDArray[np
 
 def errors(est: Estimate) -> pd.DataFrame:
     """Return the parts of each error, one row per coefficient: error, sampling, privacy, bias."""
-    import pandas as pd
-
     bias = np.zeros(est.params.shape) if est.bias is None else np.asarray(est.bias)
     return pd.DataFrame(
         {
@@ -231,12 +221,10 @@ def errors(est: Estimate) -> pd.DataFrame:
 
 def quantile(level: float, use_t: float | None = None) -> float:
     """Return the two-sided critical value of a confidence level."""
-    from scipy.special import ndtri, stdtrit
-
     if not 0 < level < 1:
         raise RequestError(f"level must lie in (0, 1), got {shown(level)}. For example level=0.95")
     tail = (1 - level) / 2
-    return -float(stdtrit(use_t, tail) if use_t is not None else ndtri(tail))
+    return -float(special.stdtrit(use_t, tail) if use_t is not None else special.ndtri(tail))
 
 
 def bound_names(level: float) -> tuple[str, str]:
@@ -315,8 +303,6 @@ def tidy(
     est: Estimate, *, conf_int_: bool, level: float, style: str | None, exponentiate: bool = False
 ) -> pd.DataFrame:
     """Return one row per coefficient, with the column names of broom."""
-    import pandas as pd
-
     low, high = conf_int(est, level)
     params = np.array(est.params)
     if exponentiate:
@@ -341,8 +327,6 @@ def tidy(
 
 def glance(record: Record, *, style: str | None) -> pd.DataFrame:
     """Return one row per fit: public facts, the guarantee, released statistics."""
-    import pandas as pd
-
     from dpmodels.results.record import row_norm
 
     est, promise = record.estimate, record.guarantee
@@ -648,8 +632,6 @@ class JointTest(Result):
 
     def tidy(self) -> pd.DataFrame:
         """Return one row: ``term, statistic, df, df_denom, p_value``."""
-        import pandas as pd
-
         row = ("; ".join(self.hypotheses), self.statistic, self.df, self.df_denom, self.pvalue)
         return pd.DataFrame([row], columns=["term", "statistic", "df", "df_denom", "p_value"])
 
@@ -715,8 +697,6 @@ class AnovaTable(Result):
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per term: ``term, df, statistic, p_value``."""
-        import pandas as pd
-
         rows = [(name, df, x, p) for name, x, df, p in self.rows_]
         return pd.DataFrame(rows, columns=["term", "df", "statistic", "p_value"])
 
@@ -731,8 +711,6 @@ class AnovaTable(Result):
     @also.method
     def to_frame(self) -> pd.DataFrame:
         """Return the table as a DataFrame with columns ``df, chi2, F, p_value``."""
-        import pandas as pd
-
         rows = [(df, x, x / df, p) for _, x, df, p in self.rows_]
         index = pd.Index([name for name, *_ in self.rows_], name="term")
         return pd.DataFrame(rows, columns=["df", "chi2", "F", "p_value"], index=index)

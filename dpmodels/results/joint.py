@@ -25,6 +25,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, shown
 from dpmodels.families import LINKS
+from dpmodels.lazy import pd, special
 from dpmodels.records import OPEN_ENDS, Estimate
 from dpmodels.results import inference
 from dpmodels.tables.content import Column, Layout, Row
@@ -33,8 +34,6 @@ from dpmodels.tables.table import Result, Table
 from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpmodels.results.record import Record
 
 #: Points on the sphere by which a quantile is computed, and how many are held at once.
@@ -72,8 +71,6 @@ def joint_quantile(factor: Array, level: float, use_t: float | None = None) -> f
     float
         Between the quantile of one interval and that of k independent ones.
     """
-    from scipy.special import chdtr, chdtri, fdtr, fdtri
-
     z = inference.quantile(level, use_t)
     k = len(factor)
     if k < 2:
@@ -84,9 +81,9 @@ def joint_quantile(factor: Array, level: float, use_t: float | None = None) -> f
     rows = rows @ turn[:rank].T
     sidak = inference.quantile(level ** (1.0 / k), use_t)
     if use_t is None:
-        scheffe = math.sqrt(float(chdtri(rank, 1.0 - level)))
+        scheffe = math.sqrt(float(special.chdtri(rank, 1.0 - level)))
     else:
-        scheffe = math.sqrt(rank * float(fdtri(rank, use_t, level)))
+        scheffe = math.sqrt(rank * float(special.fdtri(rank, use_t, level)))
     most = max(z, min(sidak, scheffe))
     if k > _MOST_COMPUTED or rank == 1:
         return z if rank == 1 else most
@@ -94,8 +91,9 @@ def joint_quantile(factor: Array, level: float, use_t: float | None = None) -> f
 
     def covered(q: float) -> float:
         square = (q / longest) ** 2
-        inside = chdtr(rank, square) if use_t is None else fdtr(rank, use_t, square / rank)
-        return float(np.mean(inside)) - level
+        if use_t is None:
+            return float(np.mean(special.chdtr(rank, square))) - level
+        return float(np.mean(special.fdtr(rank, use_t, square / rank))) - level
 
     low, high = z, most
     while high - low > 1e-8:
@@ -106,13 +104,12 @@ def joint_quantile(factor: Array, level: float, use_t: float | None = None) -> f
 
 def _largest(rows: Array) -> Array:
     """Return ``max_j |a_j' u|`` at fixed points u of the unit sphere, (points,)."""
-    from scipy.special import ndtri
     from scipy.stats import qmc
 
     d = rows.shape[1]
     points = qmc.Sobol(d, scramble=False).random(_POINTS)
     points = np.mod(points + np.mod(np.arange(1, d + 1) * _GOLDEN, 1.0) + 0.5 / _POINTS, 1.0)
-    normal = ndtri(np.clip(points, 1e-12, 1.0 - 1e-12))
+    normal = special.ndtri(np.clip(points, 1e-12, 1.0 - 1e-12))
     normal /= np.linalg.norm(normal, axis=1, keepdims=True)
     parts = (normal[at : at + _AT_ONCE] for at in range(0, _POINTS, _AT_ONCE))
     largest = np.concatenate([np.abs(part @ rows.T).max(axis=1) for part in parts])
@@ -247,8 +244,6 @@ def level_of(record: Record, level: float) -> tuple[float, str]:
     It corresponds to the quantile of the largest of all released points, on the scale of log
     survival. Other results with their own kind of intervals are refused.
     """
-    from scipy.special import ndtr
-
     verb, est = verb_of(record.call.verb), record.estimate
     load = verb.load("tidy")
     assert load is not None
@@ -268,7 +263,7 @@ def level_of(record: Record, level: float) -> tuple[float, str]:
     inside = V[np.ix_(moves, moves)] / np.outer(S[moves], S[moves])
     if moves.any() and np.isfinite(inside).all():
         q = joint_quantile(factor_of(inside), level)
-        each = max(min(2.0 * float(ndtr(q)) - 1.0, each), level)
+        each = max(min(2.0 * float(special.ndtr(q)) - 1.0, each), level)
     each = _rounded(each)
     return each, (
         f"{100 * level:g} % joint bands: the true curves are inside at all {k} released points of "
@@ -480,8 +475,6 @@ class Equivalence(Result):
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per effect, with both one-sided P values and the verdict."""
-        import pandas as pd
-
         return pd.DataFrame(
             {
                 "term": list(self.labels), "estimate": self.effect, "std_error": self.sd,
@@ -549,8 +542,6 @@ def margins_of(typed: Any) -> tuple[float, float]:
 
 def equivalence(means: Any, margins: Any, level: float | None = None) -> Equivalence:
     """Test that combinations are inside margins; rows that are not determined have no P."""
-    from scipy.special import ndtr, stdtr
-
     low, high = margins_of(margins)
     level = means.level if level is None else level
     inference.quantile(level)
@@ -560,7 +551,7 @@ def equivalence(means: Any, margins: Any, level: float | None = None) -> Equival
     at, sd = on_link(means, link)
 
     def below(x: Array) -> Array:
-        return np.asarray(ndtr(x) if est.use_t is None else stdtr(est.use_t, x))
+        return np.asarray(special.ndtr(x) if est.use_t is None else special.stdtr(est.use_t, x))
 
     gone = ~np.isfinite(sd) | (False if means.untested is None else means.untested)
     tails = []

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
+from dpmodels.lazy import pd
 from dpmodels.results import inference
 from dpmodels.results.adjusted import Standardised, between
 from dpmodels.results.capabilities import JointTests, Means, Numbers, Predictions, Updates
@@ -20,8 +21,6 @@ from dpmodels.tables.table import also
 from dpmodels.verbs import new_release
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpmodels.results.inference import JointTest
 
 
@@ -75,8 +74,6 @@ class Hazards(Standardised, Numbers, JointTests, Means, Predictions, Updates, Fi
         -------
         Post-processing: costs nothing.
         """
-        import pandas as pd
-
         columns = ["strata", "time", "hazard", "cumulative"]
         if not self.released:
             return pd.DataFrame(columns=columns)
@@ -110,8 +107,6 @@ class Hazards(Standardised, Numbers, JointTests, Means, Predictions, Updates, Fi
         -------
         Post-processing: costs nothing.
         """
-        import pandas as pd
-
         columns = ["estimate", "std_error", "conf_low", "conf_high"]
         if not self.released:
             return pd.DataFrame(columns=columns)
@@ -278,8 +273,6 @@ def _survival(
     fit: Fit, new: Any, X: Array, times: Any, with_errors: tuple[bool, bool], level: float
 ) -> pd.DataFrame:
     """Return survival at times, one row per row of ``new``, or per row and time if with errors."""
-    import pandas as pd
-
     from dpmodels.formula.survival import strata_codes
 
     est, index = fit._record.estimate, getattr(new, "index", None)
@@ -364,8 +357,6 @@ def _linear(
     ratios: bool = False,
 ) -> Any:  # fmt: skip
     """Return ``X b`` with errors or intervals on request; ``ratios`` exponentiates the results."""
-    import pandas as pd
-
     est, shown = fit._record.estimate, np.exp if ratios else np.asarray
     eta, index = X @ np.asarray(est.params), getattr(new, "index", None)
     if interval is None and not se_fit:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpmodels.errors import RequestError
+from dpmodels.lazy import pd
 from dpmodels.results.side_by_side import joint_line
 from dpmodels.tables.content import RULE, Column, Layout, Row
 from dpmodels.tables.table import Result, Shown, Table, Written
@@ -41,8 +42,6 @@ class Joined(Result):
 
     def tidy(self) -> Any:
         """Return the cells as a DataFrame of text, one column per column of the table."""
-        import pandas as pd
-
         heads = [" ".join(f"{c.group} {c.label}".split()) or "term" for c in self.columns]
         rows = [row.cells for row in self.rows if row.cells]
         frame = pd.DataFrame([[*r, *[""] * (len(heads) - len(r))] for r in rows])

@@ -24,6 +24,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice, did_you_mean, printable, shown
+from dpmodels.lazy import pd, special
 from dpmodels.results import inference
 from dpmodels.results.side_by_side import fits_of
 from dpmodels.tables.content import Column, Layout, Row
@@ -32,8 +33,6 @@ from dpmodels.tables.table import Result, Table
 from dpmodels.units import column_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpmodels.privacy.composition import Guarantee
 
 _META_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
@@ -86,8 +85,6 @@ class _Mean:
 
 def _mean_of(y: Array, v: Array, b: Array, *, random: bool, level: float) -> _Mean:
     """Return the mean of one coefficient; NaN if fewer than two sites have an estimate."""
-    from scipy.special import stdtr
-
     usable = np.isfinite(y) & np.isfinite(v) & (v > 0.0)
     k, weights = int(usable.sum()), np.zeros(len(y))
     if k < 2:
@@ -110,7 +107,7 @@ def _mean_of(y: Array, v: Array, b: Array, *, random: bool, level: float) -> _Me
     t = inference.quantile(level, k - 1)
     new = inference.quantile(level, k - 2) * math.sqrt(tau2 + se**2) + bias if k > 2 else math.nan
     size = max(abs(mean) - bias, 0.0) / se if se > 0.0 else math.inf
-    p = min(2.0 * float(stdtr(k - 1, -size)), 1.0)
+    p = min(2.0 * float(special.stdtr(k - 1, -size)), 1.0)
     return _Mean(mean, se, bias, weights, tau2, Q, k - 1, t * se + bias, new, p)
 
 
@@ -153,8 +150,6 @@ class MetaAnalysis(Result):
 
     def vcov(self) -> pd.DataFrame:
         """Return the covariance of the means; with random effects its diagonal alone."""
-        import pandas as pd
-
         names = list(self.names)
         return pd.DataFrame(self.covariance, index=names, columns=names)
 
@@ -166,15 +161,12 @@ class MetaAnalysis(Result):
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per coefficient, with heterogeneity."""
-        import pandas as pd
-        from scipy.special import chdtrc
-
         return pd.DataFrame(
             {
                 "term": list(self.names), "estimate": self.estimate, "std_error": self.std_error,
                 "p_value": self.pvalue, "conf_low": self.low, "conf_high": self.high,
                 "bias_bound": self.bias_bound, "tau2": self.tau2, "i2": self.i2, "q": self.Q,
-                "q_df": self.df, "q_p_value": chdtrc(self.df, self.Q),
+                "q_df": self.df, "q_p_value": special.chdtrc(self.df, self.Q),
                 "new_low": self.new_low, "new_high": self.new_high,
             }
         )  # fmt: skip
@@ -221,8 +213,6 @@ class MetaAnalysis(Result):
         **style
             Of the plot, ``color="C1"``.
         """
-        import pandas as pd
-
         from dpmodels.tables.table import forest
 
         slopes = [name for name in self.names if name != "Intercept"] or list(self.names)

@@ -27,11 +27,10 @@ from dpmodels.after.moments import (
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown
 from dpmodels.formula.describe import independent, public_points, response_column
+from dpmodels.lazy import pd, special
 from dpmodels.units import column_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpmodels.results.record import Record
 
 
@@ -150,8 +149,6 @@ def _chosen(names: Any, record: Record, facts: MomentFacts) -> list[str]:
 
 def correlations(record: Record, controls_named: Any, level: float) -> pd.DataFrame:
     """Return (partial) correlations of all pairs of columns."""
-    import pandas as pd
-
     facts, constant = _facts(record)
     columns = _columns(facts)
     held = _chosen(controls_named, record, facts)
@@ -197,8 +194,6 @@ def _problem(
 
 def path(record: Record, response: str, lams: Any, *, lasso_: bool) -> pd.DataFrame:
     """Return the coefficients of a ridge or lasso path, in the units of the columns."""
-    import pandas as pd
-
     facts, constant, a, terms = _problem(record, response)
     names = [n for cols in terms.values() for n in cols]
     columns = _columns(facts)
@@ -232,8 +227,6 @@ def path(record: Record, response: str, lams: Any, *, lasso_: bool) -> pd.DataFr
 
 def subsets(record: Record, response: str, top: int) -> pd.DataFrame:
     """Return the best subsets of terms."""
-    import pandas as pd
-
     facts, constant, a, terms = _problem(record, response)
     if facts.people:
         raise NotReleasedError(
@@ -263,8 +256,6 @@ def subsets(record: Record, response: str, top: int) -> pd.DataFrame:
 
 def principal(record: Record, standardised: bool) -> pd.DataFrame:
     """Return principal components of the columns."""
-    import pandas as pd
-
     facts, constant = _facts(record)
     columns = _columns(facts)
     principal_components = components(
@@ -291,8 +282,6 @@ def principal(record: Record, standardised: bool) -> pd.DataFrame:
 
 def inflation(record: Record) -> pd.DataFrame:
     """Return variance inflation factors from the released information of a fit."""
-    import pandas as pd
-
     from dpmodels.results.inference import terms_of
 
     if not record.estimate.released:
@@ -359,9 +348,6 @@ def decomposition(
     record: Record, name: Any, groups: Any, base_names: Any, level: float
 ) -> pd.DataFrame:
     """Return base and full coefficient, and the part of each group in their difference."""
-    import pandas as pd
-    from scipy.special import ndtri
-
     facts, constant = _facts(record)
     columns, names = _columns(facts), record.estimate.names
     # the intercept of the fit, whose noise is not that of the constant of the release
@@ -397,7 +383,7 @@ def decomposition(
     private = np.sqrt(np.maximum(np.diag(pick @ change.privacy @ pick.T), 0.0))
     both = np.diag(pick @ (change.privacy + change.sampling) @ pick.T)
     error = np.full(len(both), math.nan) if facts.people else np.sqrt(np.maximum(both, 0.0))
-    values, half = pick @ change.values, float(ndtri(0.5 + level / 2.0)) * error
+    values, half = pick @ change.values, float(special.ndtri(0.5 + level / 2.0)) * error
     frame = pd.DataFrame(
         {
             "term": ["base", "full", "explained", *parts], "estimate": values, "std_error": error,

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpmodels.after.moments import score
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
+from dpmodels.lazy import pd
 from dpmodels.results import inference
 from dpmodels.results import inference as f
 from dpmodels.results.capabilities import Intervals
@@ -124,8 +125,6 @@ class Etable(Result):
     @also.method
     def to_frame(self) -> Any:
         """Return the table as a DataFrame of text; the notes are in ``attrs["notes"]``."""
-        import pandas as pd
-
         lines = [row.cells for row in self.rows if row.cells]
         columns = pd.MultiIndex.from_tuples([tuple(fit.split("\n")) for fit in self.fits])
         index = [name for name, *_ in lines]
@@ -263,8 +262,6 @@ def _numbers(
     fits: Sequence[Any], names: Sequence[str], exponentiate: bool, tests: Any = None
 ) -> Any:
     """Return the tidy frames of all fits, one below the other, with the shown coefficients."""
-    import pandas as pd
-
     how: dict[str, Any] = {"exponentiate": True} if exponentiate else {}
     frames = [
         fit.tidy(style="python", **how).assign(model=f"({k})") for k, fit in enumerate(fits, 1)

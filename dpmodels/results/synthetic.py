@@ -16,6 +16,7 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, UtilityWarning, did_you_mean, shown
+from dpmodels.lazy import pd, special
 from dpmodels.records import check_n, check_seed
 from dpmodels.results.moments import moments_of
 from dpmodels.tables.content import Column, Layout, Row
@@ -23,8 +24,6 @@ from dpmodels.tables.numbers import cell, places
 from dpmodels.tables.table import Shown, Table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpmodels.notes import Note
     from dpmodels.results.record import Record
 
@@ -78,8 +77,6 @@ def prior_of(prior: Any, names: Sequence[str]) -> tuple[Array, Array]:
 
 def draws(record: Record, m: Any, prior: Any, seed: Any) -> pd.DataFrame:
     """Return draws from the normal posterior of the coefficients, one row per draw."""
-    import pandas as pd
-
     m, seed = _number_of(m, "m"), check_seed(seed)
     estimate = record.estimate
     if not estimate.released:
@@ -136,8 +133,6 @@ class SyntheticTables:
         return (self[i] for i in range(self.m))
 
     def __getitem__(self, i: int) -> pd.DataFrame:
-        import pandas as pd
-
         if not -self.m <= i < self.m:
             raise IndexError(f"there are {self.m} synthetic tables")
         rng = np.random.default_rng([self.entropy, i % self.m])
@@ -234,28 +229,19 @@ class Combined(Shown):
     @property
     def pvalues(self) -> pd.Series[float]:
         """P-values of single zeros, by t with the degrees of freedom of the rule."""
-        from scipy.special import stdtr
-
         t = np.abs(self.estimates) / np.sqrt(np.diag(self.covariance))
-        return self._series(2.0 * stdtr(self.df, -t), "pvalues")
+        return self._series(2.0 * special.stdtr(self.df, -t), "pvalues")
 
     def _series(self, values: Any, title: str) -> pd.Series[float]:
-        import pandas as pd
-
         return pd.Series(np.asarray(values), index=list(self.names), name=title)
 
     def vcov(self) -> pd.DataFrame:
         """Return the covariance of the estimates."""
-        import pandas as pd
-
         return pd.DataFrame(self.covariance, index=list(self.names), columns=list(self.names))
 
     def conf_int(self, level: float = 0.95) -> pd.DataFrame:
         """Return intervals, one row per coefficient."""
-        import pandas as pd
-        from scipy.special import stdtrit
-
-        half = stdtrit(self.df, (1.0 + level) / 2.0) * np.sqrt(np.diag(self.covariance))
+        half = special.stdtrit(self.df, (1.0 + level) / 2.0) * np.sqrt(np.diag(self.covariance))
         ends = {"low": self.estimates - half, "high": self.estimates + half}
         return pd.DataFrame(ends, index=list(self.names))
 

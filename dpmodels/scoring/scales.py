@@ -20,6 +20,7 @@ from dpmodels.core.rows import Rows, clip, where
 from dpmodels.core.sets import Bins
 from dpmodels.formula.build import build_design
 from dpmodels.formula.design import variables_of
+from dpmodels.lazy import special
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
 from dpmodels.scoring import rules
@@ -218,8 +219,6 @@ def scale_of(counts: Array, sd: float, n: float) -> float | None:
     the sd of a normal distribution with the tail at the first half octave at which the count beyond
     reaches ``q n = max(.1 n, 2 sd sqrt(j + 1))``.
     """
-    from scipy.special import ndtri
-
     sums = np.cumsum(counts)
     j = np.arange(1.0, len(counts) + 1.0)
     need = np.maximum(rules.TAIL_PART * n, rules.VISIBLE_SDS * sd * np.sqrt(j))
@@ -234,7 +233,7 @@ def scale_of(counts: Array, sd: float, n: float) -> float | None:
     before = float(sums[k - 1]) if k else 0.0
     within = (need[k] - before) / max(float(sums[k]) - before, 1e-300)
     distance = 2.0 ** (-(k + min(max(within, 0.0), 1.0)) / 2.0)
-    scale = -distance / float(ndtri(need[k] / n / 2.0))
+    scale = -distance / float(special.ndtri(need[k] / n / 2.0))
     return scale if scale < 1.0 / math.sqrt(12.0) else None
 
 

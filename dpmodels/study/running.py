@@ -28,6 +28,7 @@ from dpmodels.errors import (
     UnknownOptionError,
     UtilityWarning,
 )
+from dpmodels.lazy import pd
 from dpmodels.privacy.account import joint
 from dpmodels.privacy.budget import Budget
 from dpmodels.privacy.composition import Guarantee
@@ -354,8 +355,6 @@ def _no_formulas(frame: Any) -> Any:
 
 def _frame(result: Any) -> Any:
     """Return the numbers of a result as a frame."""
-    import pandas as pd
-
     if hasattr(result, "tidy"):
         return result.tidy()
     if isinstance(result, (pd.Series, pd.DataFrame)):

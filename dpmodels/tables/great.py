@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpmodels.errors import DPModelsError
+from dpmodels.lazy import pd
 from dpmodels.tables.content import Column, Row, facts_of, notes_of, spanned
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ def great_table(table: Content) -> Any:
     DPModelsError
         great_tables is not installed.
     """
-    import pandas as pd
-
     package = _package()
     columns, cells = _grid(table)
     keys = [f"c{k}" for k in range(len(columns))]

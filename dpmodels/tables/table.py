@@ -35,6 +35,7 @@ from dpmodels.errors import (
     path_of,
     shown,
 )
+from dpmodels.lazy import pd
 from dpmodels.tables.content import Column, Content, Layout, Row
 from dpmodels.tables.markup import (
     render_html,
@@ -441,8 +442,6 @@ def _in(saved: Any) -> Any:
     if "dict" in saved:
         return {_in(k): _in(v) for k, v in saved["dict"]}
     if "frame" in saved:
-        import pandas as pd
-
         return pd.DataFrame({name: _in(column) for name, column in saved["frame"].items()})
     module, _, name = _KINDS[saved["kind"]].partition(":")
     cls: Any = getattr(import_module(module), name)

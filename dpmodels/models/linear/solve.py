@@ -19,6 +19,7 @@ import numpy.typing as npt
 from dpmodels import messages
 from dpmodels.after.moments import isotropic_noise, svec_scale
 from dpmodels.arrays import Array
+from dpmodels.lazy import special
 
 if TYPE_CHECKING:
     from dpmodels.formula.design import Design
@@ -374,11 +375,9 @@ def attenuation(q: int, radius: float, *, intercept: bool) -> tuple[float, float
         kappa = 2 R^2 E[1{|w| > R} |u|^4 / |w|^4] / ((k + 2) E[c^2 |u|^2])     (slopes)
         kappa = 2 R^2 E[1{|w| > R} |u|^2 / |w|^4] / (k E[c^2])                 (intercept).
     """
-    from scipy.special import chdtri
-
     k = q - 1 if intercept else q
     size = 4096
-    squares = np.asarray(chdtri(float(k), (np.arange(size) + 0.5) / size))
+    squares = np.asarray(special.chdtri(float(k), (np.arange(size) + 0.5) / size))
     norms = squares + (1.0 if intercept else 0.0)
     outside = norms > radius**2
     weights = np.minimum(1.0, radius**2 / norms)

@@ -28,6 +28,7 @@ from dpmodels.errors import (
     path_of,
     shown,
 )
+from dpmodels.lazy import pd
 from dpmodels.models.noised.calibration import NoisePlan
 from dpmodels.models.noised.curves import tradeoff
 from dpmodels.own.noised import Group, Layout, Noised, noised_rows
@@ -46,8 +47,6 @@ from dpmodels.tables.table import (
 from dpmodels.units import named
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpmodels.formula.design import Design
     from dpmodels.formula.schema import Schema
     from dpmodels.notes import Note
@@ -155,8 +154,6 @@ class NoisyTable(Written):
     @property
     def frame(self) -> pd.DataFrame:
         """The released table: noised columns, then public ones, index 0..n-1."""
-        import pandas as pd
-
         frame = pd.DataFrame(self.values.T, columns=list(self.names), copy=False)
         for name, column in self.public.items():
             if name not in frame.columns:
@@ -278,8 +275,6 @@ class NoisyTable(Written):
         table : {"parquet", "csv"}, optional
             Default: Parquet if pyarrow is installed.
         """
-        import pandas as pd
-
         from dpmodels._version import __version__
 
         if table is None:
@@ -367,8 +362,6 @@ class NoisyTable(Written):
         Means are of noised cells: unbiased for those of the clipped cells, with the noise and the
         sampling of n rows in their errors.
         """
-        import pandas as pd
-
         spread = self.values.std(axis=1, ddof=1) / math.sqrt(self.n)
         mean = self.values.mean(axis=1)
         return pd.DataFrame({
@@ -564,8 +557,6 @@ def _facts(rel: NoisyTable, cells: str, version: str) -> dict[str, Any]:
 
 def _read(kind: type[NoisyTable], facts: Path, saved: dict[str, Any]) -> NoisyTable:
     """Return the release that a file describes."""
-    import pandas as pd
-
     from dpmodels.formula.schema import Schema
     from dpmodels.formula.survival import design_from
     from dpmodels.privacy.composition import Guarantee

@@ -21,6 +21,7 @@ from dpmodels.arrays import Array
 from dpmodels.core.rows import Rows, only_where, where
 from dpmodels.errors import RequestError
 from dpmodels.families import EVENTS_OF_SURVIVAL
+from dpmodels.lazy import special
 from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, events_sd, opened
 from dpmodels.models.survival.hazard import TIME_TERMS, Hazard, Timeline
 from dpmodels.models.survival.incidence import Incidence  # noqa: F401 - it enters itself
@@ -252,12 +253,10 @@ class Risk:
         In the coordinates u second moments are the identity over the box of the released centres
         and scales. So a predictor theta'u has mean theta'a, a the coefficients of the constant.
         """
-        from scipy.special import ndtri
-
         a = self.coordinates.constant
         mean = 0.0 if a is None else float(self.theta @ a)
         sd = math.sqrt(max(float(self.theta @ self.theta) - mean * mean, 1e-12))
-        return np.asarray(mean + sd * ndtri(np.arange(1, TENTHS) / TENTHS))
+        return np.asarray(mean + sd * special.ndtri(np.arange(1, TENTHS) / TENTHS))
 
     def __call__(self, z: Rows) -> Rows:
         """Return the decile of each row, NaN if it is not known."""

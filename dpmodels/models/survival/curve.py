@@ -20,6 +20,7 @@ from dpmodels.arrays import Array
 from dpmodels.core.followup import FollowUp
 from dpmodels.core.release import answered
 from dpmodels.errors import RequestError
+from dpmodels.lazy import special
 from dpmodels.models.survival.table import (
     CellNoise,
     Layout,
@@ -296,9 +297,7 @@ def band(
     of: there sampling is taken symmetric in H too. Where the curve is not known survival lies
     between 0 and the upper end before: it never rises.
     """
-    from scipy.special import ndtri
-
-    z = -float(ndtri((1.0 - level) / 2.0))
+    z = -float(special.ndtri((1.0 - level) / 2.0))
     with np.errstate(all="ignore"):
         se, half = np.sqrt(sampling + privacy), z * np.sqrt(sampling)
         if conf_type == "plain":
@@ -559,9 +558,7 @@ class LogRank:
     @property
     def p_value(self) -> float:
         """Return the p-value of the statistic against its chi-square reference."""
-        from scipy.special import chdtrc
-
-        return float(chdtrc(self.df, max(self.statistic, 0.0)))
+        return float(special.chdtrc(self.df, max(self.statistic, 0.0)))
 
 
 def logrank(layout: Layout, by_group: Sequence[Curve]) -> LogRank:

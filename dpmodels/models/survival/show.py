@@ -12,6 +12,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.formula.schema import label_of
+from dpmodels.lazy import pd, special
 from dpmodels.models.survival.curve import Curve, covariance_of, curves, first_shown, level_at
 from dpmodels.models.survival.incidence import Incidence
 from dpmodels.models.survival.table import CellNoise, layout_of
@@ -22,7 +23,6 @@ from dpmodels.tables.pictures import numbers_under_axis
 from dpmodels.tables.table import Table, new_axes
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 
@@ -60,9 +60,7 @@ def _conf_type(record: Any) -> str:
 
 
 def _z(level: float) -> float:
-    from scipy.special import ndtri
-
-    return -float(ndtri((1.0 - level) / 2.0))
+    return -float(special.ndtri((1.0 - level) / 2.0))
 
 
 def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
@@ -71,8 +69,6 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     ``time`` is the end of an interval, ``n_risk`` the number at risk at its beginning, ``n_event``
     and ``n_censor`` those within it; ``std_error`` is that of survival (R's is that of its log).
     """
-    import pandas as pd
-
     rows, by_group = [], curves_from(record)
     first = first_shown(by_group)
     for curve in by_group:
@@ -196,8 +192,6 @@ def quantile(
     fit: Any, q: Any = 0.5, *, level: float | None = None, steps: bool | None = None
 ) -> pd.DataFrame:
     """Return times by which shares q have died, with intervals by inversion of the band."""
-    import pandas as pd
-
     record, level = fit._record, fit._level(level)
     shares = _listed(q, "q", "0.5")
     if not all(0.0 < v < 1.0 for v in shares):
@@ -213,8 +207,6 @@ def quantile(
 
 def at(fit: Any, times: Any, *, level: float | None = None) -> pd.DataFrame:
     """Return survival at public times; between breaks that of the last one, intervals hold both."""
-    import pandas as pd
-
     record, level = fit._record, fit._level(level)
     rows = []
     for curve in curves_from(record):
@@ -245,8 +237,6 @@ def rmst(
     fit: Any, tau: float | None = None, *, level: float | None = None, steps: bool | None = None
 ) -> pd.DataFrame:
     """Return restricted mean survival times up to tau, with their errors."""
-    import pandas as pd
-
     level = fit._level(level)
     by_group = curves_from(fit._record, steps)
     end = by_group[0].layout.edges[-1] if tau is None else _listed(tau, "tau", "24")[0]
@@ -261,8 +251,6 @@ def difference(
     steps: bool | None = None,
 ) -> pd.DataFrame:  # fmt: skip
     """Return differences between groups in survival at given times or in restricted means."""
-    import pandas as pd
-
     level = fit._level(level)
     by_group = curves_from(fit._record, steps)
     if len(_of_groups(by_group)) < 2:
@@ -290,8 +278,6 @@ def difference(
 
 def cumulative_hazard(fit: Any, *, level: float | None = None) -> pd.DataFrame:
     """Return cumulative hazards, ``-log S``, at the ends of the intervals."""
-    import pandas as pd
-
     record, level = fit._record, fit._level(level)
     rows, by_group = [], curves_from(record)
     for curve in by_group:
@@ -311,8 +297,6 @@ def cumulative_hazard(fit: Any, *, level: float | None = None) -> pd.DataFrame:
 
 def risk_table(fit: Any, times: Any = None) -> pd.DataFrame:
     """Return numbers at risk, one row per group and one column per break."""
-    import pandas as pd
-
     by_group = _of_groups(curves_from(fit._record))
     edges = list(by_group[0][1].layout.edges)
     breaks = list(dict.fromkeys(edges)) if times is None else _listed(times, "times", "[0, 12]")
@@ -360,8 +344,6 @@ def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tupl
 
 def verdict_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     """Return one row per group, with the statistic and the p-value of the test."""
-    import pandas as pd
-
     est = record.estimate
     frame = pd.DataFrame(
         _groups(record),

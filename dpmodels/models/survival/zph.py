@@ -19,6 +19,7 @@ from dpmodels.core.release import Release, answered
 from dpmodels.core.rows import Rows, clip, length, stack, total, where
 from dpmodels.core.units import Scores, ScoresInBall
 from dpmodels.errors import choice
+from dpmodels.lazy import pd, special
 from dpmodels.models.survival.hazard import TIME_TERMS, FollowedUp, Hazard, Timeline
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
@@ -28,8 +29,6 @@ from dpmodels.tables.content import Layout as Page
 from dpmodels.tables.table import Result, Table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpmodels.formula.design import Design
     from dpmodels.sums.ask import Ask
 
@@ -411,9 +410,6 @@ def zph_of(
     sd: float, transform: str, promise: Guarantee,
 ) -> CoxZph:  # fmt: skip
     """Return the check from released numbers."""
-    import pandas as pd
-    from scipy.special import chdtrc
-
     scores = centred(lay, flat, sd)
     g = transformed(ends, scores.events, transform)
     back = np.linalg.inv(W)
@@ -421,10 +417,10 @@ def zph_of(
     for k, name in enumerate(names):
         (gamma,), ((variance,),) = slopes(scores, g, back.T[:, [k]])
         square = gamma**2 / variance
-        rows.append((name, gamma, math.sqrt(variance), square, 1, float(chdtrc(1, square))))
+        rows.append((name, gamma, math.sqrt(variance), square, 1, float(special.chdtrc(1, square))))
     gammas, covariance = slopes(scores, g, np.eye(lay.p))
     square = float(gammas @ np.linalg.solve(covariance, gammas))
-    rows.append(("GLOBAL", math.nan, math.nan, square, lay.p, float(chdtrc(lay.p, square))))
+    rows.append(("GLOBAL", math.nan, math.nan, square, lay.p, float(special.chdtrc(lay.p, square))))
     tests = pd.DataFrame(rows, columns=["term", "slope", "std_error", "statistic", "df", "p_value"])
     out = []
     for j, (s, cov, slope) in enumerate(zip(scores.s, scores.cov, scores.slope, strict=True)):

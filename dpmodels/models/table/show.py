@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.lazy import pd, special
 from dpmodels.models.table.layout import Item, Layout, Section, layout_of
 from dpmodels.models.table.table import medians_of
 from dpmodels.models.table.table_one import is_table_one, requested, table_one
@@ -17,10 +18,6 @@ from dpmodels.tables.content import Column, Row
 from dpmodels.tables.content import Layout as Look
 from dpmodels.tables.numbers import MISSING, cell, places, spread_of
 from dpmodels.tables.table import Table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _LOOK = Look(gap=2)
 
@@ -205,8 +202,6 @@ _TIDY = {
 
 def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     """Return one row per statistic: term, statistic, its group, estimate, errors, share."""
-    import pandas as pd
-
     if conf_int:
         _same_level(record, level)
     rows = []
@@ -232,8 +227,6 @@ def crosstab(
     fit: Any, rows: str | None = None, columns: str | None = None, *, margins: bool = True
 ) -> pd.DataFrame:
     """Return the released counts of two variables as a frame; see ``Tabulation.crosstab``."""
-    import pandas as pd
-
     layout = layout_from(fit._record)
     crossed = {
         tuple(layout.axes[j].name for j in section.axes): (section, numbers)
@@ -269,12 +262,10 @@ def crosstab(
 
 def _estimates(record: Any, level: float) -> list[tuple[str, float, float, float, float, float]]:
     """Return (name, estimate, error, privacy part, ends of the interval) of every estimate."""
-    from scipy.special import ndtri
-
     est = record.estimate
     sampling, privacy = (np.sqrt(np.diag(v)) for v in (est.vcov_sampling, est.vcov_privacy))
     total = np.hypot(sampling, privacy)
-    z = -float(ndtri((1.0 - level) / 2.0))
+    z = -float(special.ndtri((1.0 - level) / 2.0))
     low, high = est.params - z * total, est.params + z * total
     if est.names[0].startswith("cor("):  # on the scale of atanh
         with np.errstate(all="ignore"):
@@ -300,8 +291,6 @@ def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tupl
 
 def verdict_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     """Return one row per estimate, with the statistic and the p-value of the test."""
-    import pandas as pd
-
     est = record.estimate
     frame = pd.DataFrame(
         _estimates(record, level),
@@ -337,8 +326,6 @@ def quantile_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tup
 
 def quantile_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     """Return one row per quantile: term, quantile, estimate, ends of the interval."""
-    import pandas as pd
-
     est = record.estimate
     frame = pd.DataFrame(
         {"term": list(est.names), "quantile": est.arrays["q"], "estimate": est.params}

@@ -16,6 +16,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.formula.schema import label_of
+from dpmodels.lazy import special
 from dpmodels.models.table.layout import (
     Layout,
     Section,
@@ -204,9 +205,7 @@ def columns_of(released: Released, terms: Sequence[tuple[int, ...]]) -> Columns:
 
 def _threshold(cells: int) -> float:
     """Return the noise sds that a count of missing cells must exceed in one of several cells."""
-    from scipy.special import ndtri
-
-    return -float(ndtri(_MISSING_LEVEL / cells))
+    return -float(special.ndtri(_MISSING_LEVEL / cells))
 
 
 # -- Rows of a variable.
@@ -413,8 +412,6 @@ def _distance(variable: Variable, a: int, b: int) -> tuple[float, float]:
 
 def p_of_means(released: Released, axis: int) -> float:
     """Return P of equal means in all groups: a Wald test with sampling error and noise."""
-    from scipy.special import chdtrc
-
     means = released.group_means(released.layout.axes[axis].column, total=False)
     m = means["estimate"][:, 1]
     together = means["test_effect"][0, 0] if "test_effect" in means else 1.0
@@ -423,7 +420,7 @@ def p_of_means(released: Released, axis: int) -> float:
         return math.nan
     w = 1.0 / variance
     statistic = float(w @ (m - float(w @ m) / float(w.sum())) ** 2)
-    return float(chdtrc(len(m) - 1, statistic))
+    return float(special.chdtrc(len(m) - 1, statistic))
 
 
 def p_of_levels(released: Released, axis: int) -> float:

@@ -18,6 +18,7 @@ from dpmodels.arrays import Array, brent
 from dpmodels.core import release as core
 from dpmodels.core.means import PairMoments
 from dpmodels.errors import RequestError, choice, shown
+from dpmodels.lazy import special
 from dpmodels.models.table import nulls
 from dpmodels.models.table.layout import (
     COUNT,
@@ -259,14 +260,12 @@ def power_of(
     request: Request, design: Design, facts: Facts, n: int, solve: Solver
 ) -> dict[str, float]:
     """Return the power at ``effect=``, and the least effect with power .8: facts of a plan."""
-    from scipy.special import chdtri, chndtr
-
     alpha = 1.0 - request.level
     out = {}
 
     def power(effect: float) -> float:
         test = solve(facts, design, expected_sums(request, design, facts, n, effect), n).test
-        return 1.0 - float(chndtr(chdtri(test.df, alpha), test.df, test.statistic))
+        return 1.0 - float(special.chndtr(special.chdtri(test.df, alpha), test.df, test.statistic))
 
     if request["effect"] is not None:
         effect = float(request["effect"])

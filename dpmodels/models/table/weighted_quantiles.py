@@ -23,6 +23,7 @@ from dpmodels.core.grids import levels_for
 from dpmodels.core.release import answered, run
 from dpmodels.core.rows import Rows, linear, stack, where
 from dpmodels.errors import RequestError
+from dpmodels.lazy import special
 from dpmodels.models.table.layout import Block, Layout, layout_of, table_method, table_release
 from dpmodels.models.table.noise import Spread, TableNoise, critical
 from dpmodels.models.table.nulls import EFFECT_OPTION, TEST
@@ -371,8 +372,6 @@ def _spread(share: Array) -> Array:
 
 def estimate_rao_scott(plan: Plan[RaoScott], release: Release) -> Estimate:
     """Return the F test, and the weighted cells."""
-    from scipy.special import fdtrc
-
     detail, part, n = plan.detail, release.detail, plan.public_n
     r, c, cells = part.rows, part.columns, part.cells
     total = max(float(cells.sum()), 1.0)
@@ -403,7 +402,7 @@ def estimate_rao_scott(plan: Plan[RaoScott], release: Release) -> Estimate:
         vcov_privacy=np.diag(np.full(len(names), sd**2)),
         stats={
             "statistic": F, "df": df, "df_denominator": free,
-            "p_value": float(fdtrc(df, free, F)) if determined else math.nan,
+            "p_value": float(special.fdtrc(df, free, F)) if determined else math.nan,
         },
         notes=(
             messages.RAO_SCOTT(df=df, free=free, units=units),

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError
+from dpmodels.lazy import pd
 from dpmodels.tables.content import Column, Row
 from dpmodels.tables.content import Layout as Look
 from dpmodels.tables.numbers import cell, fixed, places
 from dpmodels.tables.table import Table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _LOOK = Look(gap=2)
 #: Columns of a balance table as they are kept in a fit (``estimate.balance_of``).
@@ -48,8 +45,6 @@ def _names(record: Any) -> list[str]:
 
 def balance(fit: Any) -> pd.DataFrame:
     """Return one row per covariate: means of both arms and standardised mean differences."""
-    import pandas as pd
-
     table = np.asarray(_arrays(fit._record)["balance"])
     frame = pd.DataFrame(table, columns=list(KEPT_COLUMNS))
     return frame.set_index(pd.Index(_names(fit._record), name="covariate"))
@@ -57,8 +52,6 @@ def balance(fit: Any) -> pd.DataFrame:
 
 def overlap(fit: Any) -> pd.DataFrame:
     """Return one row per interval of the propensity: its ends and the noisy counts of both arms."""
-    import pandas as pd
-
     arrays = _arrays(fit._record)
     edges = np.concatenate([[0.0], arrays["overlap_edges"], [1.0]])
     treated, control = np.asarray(arrays["overlap"])
