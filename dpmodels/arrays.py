@@ -9,8 +9,6 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from dpmodels.lazy import special
-
 Array = npt.NDArray[np.float64]
 
 
@@ -70,10 +68,14 @@ def brent(f: Callable[[float], float], lo: float, hi: float, **how: Any) -> floa
 
 def chi2_upper(k: float, p: float) -> float:
     """Return q with P(chi-square_k > q) = p."""
-    return float(special.chdtri(k, p))
+    from scipy.special import chdtri  # loaded on first use
+
+    return float(chdtri(k, p))
 
 
 def f_upper(a: float, b: float, p: float) -> float:
     """Return q with P(F_{a, b} > q) = p."""
+    from scipy.special import fdtri
+
     # fdtri inverts the lower tail; for tiny p swap the degrees of freedom instead of forming 1-p
-    return 1.0 / float(special.fdtri(b, a, p))
+    return 1.0 / float(fdtri(b, a, p))
