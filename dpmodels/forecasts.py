@@ -10,10 +10,11 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.coefficient_forecasts import (
     Facts,
     alpha_of_request,
@@ -25,19 +26,14 @@ from dpmodels.coefficient_forecasts import (
     variance_inflation,
 )
 from dpmodels.errors import RequestError, did_you_mean, shown
-from dpmodels.families import EVENTS_OF_SURVIVAL
+from dpmodels.families import EVENTS_OF_SURVIVAL, Family
+from dpmodels.formula.design import Column
 from dpmodels.lazy import pd, special
 from dpmodels.planning import SPREAD, Plan, Replanning, spreads
+from dpmodels.records import Request
 from dpmodels.scoring.expected import Expectation, ScoreLengths, spread_of_tail
 from dpmodels.scoring.models import Quantile
 from dpmodels.tables.pictures import line_styles, outside_legend, plain_log_axis
-
-if TYPE_CHECKING:
-    from dpmodels.arrays import Array
-    from dpmodels.families import Family
-    from dpmodels.formula.design import Column
-    from dpmodels.records import Request
-
 
 # -- What n or what eps would reach a wanted error, or a power: planning by planning again
 

@@ -9,14 +9,17 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from dpmodels import messages
+from dpmodels.arrays import Array
 from dpmodels.coefficient_forecasts import Facts, coefficient_forecasts
 from dpmodels.errors import RequestError, printable
+from dpmodels.formula.design import Column, Design
 from dpmodels.lazy import pd
+from dpmodels.notes import Note
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import (
     BOUGHT,
@@ -27,13 +30,8 @@ from dpmodels.privacy.mechanisms import (
     pair_of_rows,
 )
 from dpmodels.privacy.proofs import PROOF_OF_METHOD
+from dpmodels.records import Request
 from dpmodels.tables.table import Shown, Table, plain
-
-if TYPE_CHECKING:
-    from dpmodels.arrays import Array
-    from dpmodels.formula.design import Column, Design
-    from dpmodels.notes import Note
-    from dpmodels.records import Request
 
 __all__ = ["Plan", "Purchase"]
 

@@ -5,19 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.families import Link
 from dpmodels.lazy import special
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dpmodels.families import Link
-
 
 # -- The explained share of a variance: one estimator, in [0, 1], with the set of shares in doubt.
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,7 @@ from dpmodels.audit.queries import (
 from dpmodels.errors import DPModelsError, RequestError, did_you_mean
 from dpmodels.formula.schema import Schema
 from dpmodels.lazy import special
+from dpmodels.planning import Plan
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Step, mu_gdp
 from dpmodels.privacy.run import Run
@@ -48,9 +49,6 @@ from dpmodels.proof.prove import Of, rank_sensitivity
 from dpmodels.proof.statistics import Ranks
 from dpmodels.quiet import quiet
 from dpmodels.variables import Binary, Count, Levels, Ordered, Real
-
-if TYPE_CHECKING:
-    from dpmodels.planning import Plan
 
 # -- Findings and their confidence bounds
 

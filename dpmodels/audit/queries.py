@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.audit.elements import contribution, corners_of, is_element, set_of
 from dpmodels.errors import PrivacyBugError
+from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.privacy.run import ROUND_UP, Run
 from dpmodels.privacy.seeded import SeededNoise
@@ -57,9 +58,6 @@ from dpmodels.proof.statistics import (
 )
 from dpmodels.quiet import quiet
 from dpmodels.sums.ask import ALL, Added, Ask, Noisy, Query, Read
-
-if TYPE_CHECKING:
-    from dpmodels.planning import Plan
 
 Integers = npt.NDArray[np.object_]
 _ONE = int(STEPS)

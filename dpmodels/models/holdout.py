@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from dpmodels.core.release import Release, answered
 from dpmodels.core.rows import Rows, clip, complete, linear, where
 from dpmodels.core.tallies import ByBin, Losses, MarksOfComplete, OneOf
 from dpmodels.errors import NotReleasedError
+from dpmodels.formula.design import Design
 from dpmodels.lazy import pd, special
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step, mu_gdp
@@ -24,10 +25,6 @@ from dpmodels.sums.ask import Ask
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import MISSING, cell, places, spread_of
 from dpmodels.tables.table import Result, Table
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-
 
 # -- What one row gives to the sums of a score or a diagnosis: a formula, and the set it ends in
 

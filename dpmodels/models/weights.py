@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,18 +20,15 @@ from dpmodels.arrays import Array
 from dpmodels.core.release import answered
 from dpmodels.core.tables import Table, Tables
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.lazy import special
+from dpmodels.notes import Note
 from dpmodels.records import Request
 from dpmodels.scoring.cluster_plan import ClusterPlan
 from dpmodels.scoring.clusters import ClusterRelease
 from dpmodels.scoring.rules import MIN_DESIGN_EFFECT, VISIBLE_SDS, WEIGHT_BINS
 from dpmodels.scoring.scales import weight_middles, weight_release
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-    from dpmodels.sums.ask import Ask
-
+from dpmodels.sums.ask import Ask
 
 #: sd of design effects about their average, over it: a guess, by which single ones are shrunk.
 DIFFER = 0.5

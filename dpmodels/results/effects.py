@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from dpmodels.errors import (
 from dpmodels.families import LINKS, Link
 from dpmodels.lazy import pd
 from dpmodels.quiet import tell
+from dpmodels.records import Estimate
 from dpmodels.results import inference
 from dpmodels.results.contrasts import (
     Combinations,
@@ -39,13 +40,9 @@ from dpmodels.results.contrasts import (
     range_of,
 )
 from dpmodels.results.inference import checked_errors
+from dpmodels.results.record import Record
 from dpmodels.survey import Survey
 from dpmodels.verbs import new_release, verb_of
-
-if TYPE_CHECKING:
-    from dpmodels.records import Estimate
-    from dpmodels.results.record import Record
-
 
 #: Half a step of a slope, over the range of the variable.
 _STEP = 1e-4

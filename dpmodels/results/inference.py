@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +29,10 @@ from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.formula.schema import label_of
 from dpmodels.lazy import pd, special
 from dpmodels.records import OPEN_ENDS, Estimate
+from dpmodels.results.record import Record
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import MISSING, number
 from dpmodels.tables.table import Result, Table, also
-
-if TYPE_CHECKING:
-    from dpmodels.results.record import Record
-
 
 KINDS = ("total", "sampling", "privacy")
 #: Level of the interval from which :func:`interval_errors` is computed.

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,13 +28,11 @@ from dpmodels.families import LINKS
 from dpmodels.lazy import pd, special
 from dpmodels.records import OPEN_ENDS, Estimate
 from dpmodels.results import inference
+from dpmodels.results.record import Record
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
 from dpmodels.tables.table import Result, Table
 from dpmodels.verbs import verb_of
-
-if TYPE_CHECKING:
-    from dpmodels.results.record import Record
 
 #: Points on the sphere by which a quantile is computed, and how many are held at once.
 _POINTS, _AT_ONCE = 8192, 512

@@ -5,7 +5,7 @@ Kept out of ``fit.py`` for its length; :func:`dpmodels.results.fit.kind_of` load
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,9 @@ from dpmodels.results.adjusted import Standardised, between
 from dpmodels.results.capabilities import JointTests, Means, Numbers, Predictions, Updates
 from dpmodels.results.effects import cumulated, released_times, widths
 from dpmodels.results.fit import Fit
+from dpmodels.results.inference import JointTest
 from dpmodels.tables.table import also
 from dpmodels.verbs import new_release
-
-if TYPE_CHECKING:
-    from dpmodels.results.inference import JointTest
 
 
 def _ratios(fit: Fit, level: float | None, places: slice = slice(None)) -> pd.DataFrame:

@@ -18,22 +18,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice, did_you_mean, printable, shown
 from dpmodels.lazy import pd, special
+from dpmodels.privacy.composition import Guarantee
 from dpmodels.results import inference
 from dpmodels.results.side_by_side import fits_of
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
 from dpmodels.tables.table import Result, Table
 from dpmodels.units import column_of
-
-if TYPE_CHECKING:
-    from dpmodels.privacy.composition import Guarantee
 
 _META_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 #: Steps of the search for tau2, and its relative precision.

@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,10 +28,8 @@ from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown
 from dpmodels.formula.describe import independent, public_points, response_column
 from dpmodels.lazy import pd, special
+from dpmodels.results.record import Record
 from dpmodels.units import column_of
-
-if TYPE_CHECKING:
-    from dpmodels.results.record import Record
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from dpmodels.results.record import Record
+from dpmodels.results.record import Record
 
 
 class Statements:

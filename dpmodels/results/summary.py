@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -30,10 +31,6 @@ from dpmodels.tables.numbers import by_row, number, places, space_thousands
 from dpmodels.tables.table import Table, check_format
 from dpmodels.units import column_of, named
 from dpmodels.verbs import verb_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 # -- The sentences under a summary, from public and released numbers only.
 

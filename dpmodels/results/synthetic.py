@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,16 +17,13 @@ from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, UtilityWarning, did_you_mean, shown
 from dpmodels.lazy import pd, special
+from dpmodels.notes import Note
 from dpmodels.records import check_n, check_seed
 from dpmodels.results.moments import moments_of
+from dpmodels.results.record import Record
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import cell, places
 from dpmodels.tables.table import Shown, Table
-
-if TYPE_CHECKING:
-    from dpmodels.notes import Note
-    from dpmodels.results.record import Record
-
 
 #: Least eigenvalue of a covariance of columns of variance one.
 LEAST_VARIANCE = 1e-6

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +18,11 @@ import numpy.typing as npt
 from dpmodels import messages
 from dpmodels.after.moments import isotropic_noise, svec_scale
 from dpmodels.arrays import Array
+from dpmodels.formula.design import Design
 from dpmodels.lazy import special
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-    from dpmodels.records import Request
-    from dpmodels.sums.scaling import UnitScale
-
+from dpmodels.notes import Note
+from dpmodels.records import Request
+from dpmodels.sums.scaling import UnitScale
 
 _LOG_GRID = 60
 

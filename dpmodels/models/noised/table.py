@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +28,15 @@ from dpmodels.errors import (
     path_of,
     shown,
 )
+from dpmodels.formula.design import Design
+from dpmodels.formula.schema import Schema
 from dpmodels.lazy import pd
 from dpmodels.models.noised.calibration import NoisePlan
 from dpmodels.models.noised.curves import tradeoff
+from dpmodels.notes import Note
 from dpmodels.own.noised import Group, Layout, Noised, noised_rows
 from dpmodels.own.radial import delta_exact, exact_eps
+from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
 from dpmodels.sums.ask import Ask
 from dpmodels.tables.table import (
@@ -45,13 +49,6 @@ from dpmodels.tables.table import (
     write_whole,
 )
 from dpmodels.units import named
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.formula.schema import Schema
-    from dpmodels.notes import Note
-    from dpmodels.privacy.composition import Guarantee
-
 
 Names = tuple[str, ...]
 

@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from dpmodels.arrays import Array
 from dpmodels.core.rows import Rows, only_where, where
 from dpmodels.errors import RequestError
 from dpmodels.families import EVENTS_OF_SURVIVAL
+from dpmodels.formula.design import Design
 from dpmodels.lazy import special
 from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, events_sd, opened
 from dpmodels.models.survival.hazard import TIME_TERMS, Hazard, Timeline
@@ -32,22 +33,18 @@ from dpmodels.models.survival.table import (
     follow_up_release,
     layout_of,
 )
+from dpmodels.notes import Note
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, STOP, Backend, Method, Option, register_method
+from dpmodels.scoring.coordinates import Coordinates
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning
 from dpmodels.scoring.run import Chain, Closing, Fitting, ModelSpec, ScoringRelease
 from dpmodels.scoring.unit_passes import in_u, predictor
 from dpmodels.scoring.unit_scales import Spread
 from dpmodels.scoring.units import Initialised, UnitModel
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-    from dpmodels.records import Estimate, Release, Request
-    from dpmodels.scoring.coordinates import Coordinates
-
 
 # -- The hazard that a Cox fit starts from: a value for each cell of time, and its errors.
 #

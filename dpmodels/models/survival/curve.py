@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from dpmodels.arrays import Array
 from dpmodels.core.followup import FollowUp
 from dpmodels.core.release import answered
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.lazy import special
 from dpmodels.models.survival.table import (
     CellNoise,
@@ -34,10 +35,6 @@ from dpmodels.ranges import Split
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.sums.ask import Ask
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-
 
 #: A number at risk below this many of its noise sds ends the curve: a quotient by it is noise.
 _DETERMINED_AT_RISK = 4.0

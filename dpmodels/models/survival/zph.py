@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,18 +19,16 @@ from dpmodels.core.release import Release, answered
 from dpmodels.core.rows import Rows, clip, length, stack, total, where
 from dpmodels.core.units import Scores, ScoresInBall
 from dpmodels.errors import choice
+from dpmodels.formula.design import Design
 from dpmodels.lazy import pd, special
 from dpmodels.models.survival.hazard import TIME_TERMS, FollowedUp, Hazard, Timeline
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
+from dpmodels.sums.ask import Ask
 from dpmodels.tables.content import Column, Row
 from dpmodels.tables.content import Layout as Page
 from dpmodels.tables.table import Result, Table
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.sums.ask import Ask
 
 #: Expected events of a unit at most: later follow-up is left out, by predictors alone.
 MOST_EVENTS = 2.0

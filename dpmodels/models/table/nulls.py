@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from dpmodels import messages
 from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array, brent
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.lazy import special
 from dpmodels.models.table.layout import table_method
 from dpmodels.own.subsample import _REJECTIONS_STEP, Split, release
@@ -24,9 +25,6 @@ from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend, Option, register_method
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from dpmodels.arrays import Array, brent
 from dpmodels.core import release as core
 from dpmodels.core.means import PairMoments
 from dpmodels.errors import RequestError, choice, shown
+from dpmodels.formula.design import Design
 from dpmodels.lazy import special
 from dpmodels.models.table import nulls
 from dpmodels.models.table.layout import (
@@ -49,11 +50,7 @@ from dpmodels.proof.statistics import Pair
 from dpmodels.ranges import Split, gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.sums.ask import Ask
-
+from dpmodels.sums.ask import Ask
 
 # -- Which test a formula calls for, and what it tests: public, checked before anything is read.
 

@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from dpmodels.core.grids import levels_for
 from dpmodels.core.release import answered, run
 from dpmodels.core.rows import Rows, linear, stack, where
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.lazy import special
 from dpmodels.models.table.layout import Block, Layout, layout_of, table_method, table_release
 from dpmodels.models.table.noise import Spread, TableNoise, critical
@@ -72,11 +73,7 @@ from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_me
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.rules import WEIGHT_STEP
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.sums.ask import Ask
-
+from dpmodels.sums.ask import Ask
 
 #: Part of the weight beyond T by which a rank may be off.
 ALLOWED = 0.75

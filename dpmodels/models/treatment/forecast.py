@@ -9,7 +9,6 @@ import functools
 import itertools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +18,11 @@ from dpmodels.arrays import Array
 from dpmodels.lazy import special
 from dpmodels.models.treatment.facts import Fitted, Influence
 from dpmodels.models.treatment.rows import COUNT_WEIGHT, BalanceRows, EffectRows
+from dpmodels.records import Estimate
 from dpmodels.scoring.clip import Lengths, first_clip, mean_square, without_rounding
 from dpmodels.scoring.models import roots
 from dpmodels.scoring.rules import SCORE_QUANTILE
-
-if TYPE_CHECKING:
-    from dpmodels.records import Estimate
-    from dpmodels.sums.ask import Noisy
-
+from dpmodels.sums.ask import Noisy
 
 #: Clips of differences and sums, in quarter octaves over the first clip of scores.
 CLIP_STEPS = range(-8, 13)
