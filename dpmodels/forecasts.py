@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.after.inference import critical_value
 from dpmodels.arrays import Array
 from dpmodels.coefficient_forecasts import (
     Facts,
@@ -450,8 +451,6 @@ class CoefficientError:
     @functools.cached_property
     def half_widths(self) -> Array:
         """Half widths of the interval that a summary prints, equally likely."""
-        from dpmodels.after.inference import critical_value
-
         of = self.expected
         variance = of.printed_sampling * self.sampling**2 + of.printed_privacy * self.privacy**2
         se = np.sqrt(variance)

@@ -57,6 +57,8 @@ from dpmodels.proof.statistics import (
     Tree,
 )
 from dpmodels.quiet import quiet
+from dpmodels.sources.rows import Rows
+from dpmodels.sources.tables import DictSource
 from dpmodels.sums.ask import ALL, Added, Ask, Noisy, Query, Read
 
 Integers = npt.NDArray[np.object_]
@@ -637,8 +639,6 @@ def rows_for(plan: Plan[Any], data: Any, units: int | None = None, seed: int = 0
     in place of what the plan says. Under add-remove the columns may have any length.
     """
     from dpmodels.sources.people import CappedRows, PeopleRows
-    from dpmodels.sources.rows import Rows
-    from dpmodels.sources.tables import DictSource
 
     source: Any = DictSource(data) if isinstance(data, Mapping) else data
     n = source.n or 0

@@ -24,7 +24,7 @@ from dpmodels.proof.prove import noise_of
 from dpmodels.sums.ask import Ask
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import MISSING, cell, places, spread_of
-from dpmodels.tables.table import Result, Table
+from dpmodels.tables.table import Result, Table, forest, new_axes
 
 # -- What one row gives to the sums of a score or a diagnosis: a formula, and the set it ends in
 
@@ -255,8 +255,6 @@ class Score(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the ROC curve of an AUC, else the value with its interval (needs matplotlib)."""
-        from dpmodels.tables.table import forest, new_axes
-
         if not len(self.n1):
             return forest(self.tidy(), ax, xlabel=self.metric, zero=None, **style)
         ax, curve = new_axes(ax, (4.4, 4.2)), self.roc()
@@ -358,8 +356,6 @@ class Diagnosis(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw residual means by bin of the prediction, a residual plot (needs matplotlib)."""
-        from dpmodels.tables.table import forest
-
         frame = self.tidy().iloc[: len(self.residuals)]
         frame = frame.assign(term=frame["term"].str.removeprefix("residual, "))
         return forest(frame, ax, **{"xlabel": "mean residual", **style})

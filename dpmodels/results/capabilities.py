@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmodels.errors import NotReleasedError, RequestError, UtilityWarning, did_you_mean
+from dpmodels.formula.design import odd_cells
 from dpmodels.lazy import pd
 from dpmodels.results import inference
 from dpmodels.results.statements import Statements
@@ -680,8 +681,6 @@ class Predictions(Held):
             )
         what = _SCALES.get(what, what) if isinstance(what, str) else what
         if self._record.estimate.released and (hasattr(new, "keys") or hasattr(new, "columns")):
-            from dpmodels.formula.design import odd_cells
-
             problems = odd_cells(self._record.design, new, outside)
             if problems:
                 hint = " (outside='nan' or 'extrapolate' do otherwise)" * (outside == "clip")

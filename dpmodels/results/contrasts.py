@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
+from dpmodels.families import LINKS
 from dpmodels.lazy import pd, special
 from dpmodels.results import inference
 from dpmodels.results import inference as f
@@ -21,7 +22,7 @@ from dpmodels.results.inference import checked_errors, hypothesis_of
 from dpmodels.results.record import Record, interval_of
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
-from dpmodels.tables.table import Result, Table
+from dpmodels.tables.table import Result, Table, forest
 from dpmodels.variables import TIME_UNITS
 
 _CONTRAST_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
@@ -138,8 +139,6 @@ class Combinations(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw estimates with their intervals (needs matplotlib)."""
-        from dpmodels.tables.table import forest
-
         differ = self.what in ("Difference", "Slope", "Contrast", "Comparison", "Estimate")
         style = {"xlabel": self.xlabel or self.what.lower(), "zero": 0.0 if differ else None,
                  **style}  # fmt: skip
@@ -499,8 +498,6 @@ def _back_transformed(means: Combinations, link: str) -> Combinations:
     """Return combinations of a link scale on the scale of the mean."""
     if link == "identity":
         return means
-    from dpmodels.families import LINKS
-
     slope, inverse = np.abs(LINKS[link].slope(means.effect)), LINKS[link].inverse
     nothing = np.full(len(means.effect), np.nan)  # tests are of the link scale: not of mean 0
     return replace(

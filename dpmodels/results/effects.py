@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.after.inference import LEAST_SHOWN, of_classes
+from dpmodels.after.moments import HANDLED, UNKNOWN, about_mean_row, about_nothing, prior, shrunken
 from dpmodels.arrays import Array
 from dpmodels.errors import (
     NotPrivateWarning,
@@ -26,6 +27,9 @@ from dpmodels.errors import (
     shown,
 )
 from dpmodels.families import LINKS, Link
+from dpmodels.formula.build import build_design
+from dpmodels.formula.describe import public_points
+from dpmodels.formula.reading import coerce_all
 from dpmodels.lazy import pd
 from dpmodels.quiet import tell
 from dpmodels.records import Estimate
@@ -42,6 +46,7 @@ from dpmodels.results.contrasts import (
 from dpmodels.results.inference import checked_errors
 from dpmodels.results.record import Record
 from dpmodels.survey import Survey
+from dpmodels.variables import Levels
 from dpmodels.verbs import new_release, verb_of
 
 #: Half a step of a slope, over the range of the variable.
@@ -74,8 +79,6 @@ def public_rows(
 ) -> _Rows:
     """Return the rows to average over; none are needed where everything is the same everywhere."""
     if newdata is None and constant:
-        from dpmodels.formula.describe import public_points
-
         return _Rows(public_points(fit.design, 1, (1.0, 2.0)), 1, ("The same at every row.",))
     if newdata is None:
         raise RequestError(
@@ -334,8 +337,6 @@ def _numbers(rows: _Rows, name: str) -> Array:
 
 def _same_everywhere(fit: Any, names: list[str]) -> bool:
     """Return whether changes of these variables move the mean equally at every row."""
-    from dpmodels.formula.describe import public_points
-
     if _link(fit).name != "identity":
         return False
     points = _Rows(public_points(fit.design, 64, (1.0, 2.0)), 64, ())
@@ -433,8 +434,6 @@ def linear_predictor(fit: Any, new: Any, outside: str) -> tuple[Array, Array, An
     X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
     eta = X @ np.asarray(fit._record.estimate.params)
     if fit.design.offset is not None:  # the known part, ``offset(z)``
-        from dpmodels.formula.build import build_design
-
         text = f"~ 0 + I({fit.design.offset})"
         offset_design = build_design(text, fit.design.schema, na=fit.design.na, one_sided_ok=True)
         eta = eta + np.asarray(offset_design.matrix(new, outside=outside), dtype=float)[:, 0]
@@ -443,8 +442,6 @@ def linear_predictor(fit: Any, new: Any, outside: str) -> tuple[Array, Array, An
 
 def shrunk(record: Record) -> Array:
     """Return the coefficients for predictions, as they are where there is no public guess."""
-    from dpmodels.after.moments import HANDLED, UNKNOWN, prior, shrunken
-
     est, design = record.estimate, record.design
     b, p = np.asarray(est.params), len(design.columns)
     link = LINKS.get(verb_of(record.call.verb).link_name(record.call.options))
@@ -470,8 +467,6 @@ def _public_guess(
     record: Record, ends: Array, guess: tuple[float, float, float], *, of_response: bool
 ) -> tuple[Array, Array]:
     """Return mean and covariance of the prior of a design, by its released information."""
-    from dpmodels.after.moments import about_mean_row, about_nothing
-    from dpmodels.formula.describe import public_points
     from dpmodels.results.moments import information_of
 
     design, S = record.design, information_of(record)
@@ -623,10 +618,6 @@ def predict_class(
 
 def _truth(fit: Any, new: Any) -> list[Any]:
     """Return the true class of each public row as the model reads it; None where it is missing."""
-    from dpmodels.formula.build import build_design
-    from dpmodels.formula.reading import coerce_all
-    from dpmodels.variables import Levels
-
     design, levels = fit.design, list(fit.design.levels)
     name = design.response.term
     variable = design.schema[name] if name in design.schema else None  # noqa: SIM401

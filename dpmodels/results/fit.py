@@ -35,7 +35,18 @@ from dpmodels.results.capabilities import (
     Predictions,
     Updates,
 )
-from dpmodels.results.record import AGAIN, WHAT, Record, dumps, from_dict, ledger_of, loads, to_dict
+from dpmodels.results.record import (
+    AGAIN,
+    WHAT,
+    Record,
+    dumps,
+    from_dict,
+    ledger_of,
+    loads,
+    methods_paragraph,
+    to_dict,
+)
+from dpmodels.results.summary import build, notes_of
 from dpmodels.tables import table as table_files
 from dpmodels.tables.table import Written, also, own_names
 from dpmodels.units import named
@@ -314,8 +325,6 @@ class Fit(Written, Held, MaketablesPlugin):
 
         ``fit.notes.to_frame()`` has the code, severity, columns, short and long form of each.
         """
-        from dpmodels.results.summary import notes_of
-
         return Notes.of(notes_of(self._record))
 
     @also.method
@@ -326,8 +335,6 @@ class Fit(Written, Held, MaketablesPlugin):
         -------
         Post-processing: costs nothing. Every number is public.
         """
-        from dpmodels.results.record import methods_paragraph
-
         return methods_paragraph(self._record)
 
     # -- tables, pictures, files -----------------------------------------------------------
@@ -370,8 +377,6 @@ class Fit(Written, Held, MaketablesPlugin):
         -------
         Post-processing: costs nothing. Every number is public or released.
         """
-        from dpmodels.results.summary import build
-
         return build(
             self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, full=full, level=level,
             exponentiate=exponentiate, labels=labels, joint=joint,
@@ -766,8 +771,6 @@ class Tabulation(Numbers, Fit):
         -------
         Post-processing: costs nothing. Every number is public or released.
         """
-        from dpmodels.results.summary import build
-
         return build(
             self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, full=full, level=level,
             exponentiate=exponentiate, labels=labels, joint=joint, errors=errors, smd=smd,

@@ -29,10 +29,10 @@ from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.formula.schema import label_of
 from dpmodels.lazy import pd, special
 from dpmodels.records import OPEN_ENDS, Estimate
-from dpmodels.results.record import Record
+from dpmodels.results.record import Record, row_norm
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import MISSING, number
-from dpmodels.tables.table import Result, Table, also
+from dpmodels.tables.table import Result, Table, also, forest, new_axes
 
 KINDS = ("total", "sampling", "privacy")
 #: Level of the interval from which :func:`interval_errors` is computed.
@@ -324,8 +324,6 @@ def tidy(
 
 def glance(record: Record, *, style: str | None) -> pd.DataFrame:
     """Return one row per fit: public facts, the guarantee, released statistics."""
-    from dpmodels.results.record import row_norm
-
     est, promise = record.estimate, record.guarantee
     row = {
         "nobs": record.n,
@@ -636,8 +634,6 @@ class JointTest(Result):
         """Draw the reference density, its upper 5 %, and the statistic (needs matplotlib)."""
         from scipy import stats
 
-        from dpmodels.tables.table import new_axes
-
         x = self.statistic * (self.df if self.use_f else 1)
         free = stats.chi2(self.df)
         ax = new_axes(ax, (5.6, 3.0))
@@ -699,8 +695,6 @@ class AnovaTable(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw chi2 over its degrees of freedom for each term (needs matplotlib)."""
-        from dpmodels.tables.table import forest
-
         frame = self.tidy().assign(estimate=lambda t: t["statistic"] / t["df"])
         label = "chi2 / df (about 1 where nothing is there)"
         return forest(frame, ax, xlabel=label, zero=1.0, title=self.title, **style)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.errors import NotReleasedError, RequestError, choice, shown
+from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.families import LINKS
 from dpmodels.lazy import pd, special
 from dpmodels.records import OPEN_ENDS, Estimate
@@ -31,7 +31,7 @@ from dpmodels.results import inference
 from dpmodels.results.record import Record
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
-from dpmodels.tables.table import Result, Table
+from dpmodels.tables.table import Result, Table, forest
 from dpmodels.verbs import verb_of
 
 #: Points on the sphere by which a quantile is computed, and how many are held at once.
@@ -510,8 +510,6 @@ class Equivalence(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the effects with their intervals, and the margins (needs matplotlib)."""
-        from dpmodels.tables.table import forest
-
         axes = forest(self.tidy(), ax, **{"xlabel": self.what.lower(), "zero": None, **style})
         for end in (self.low, self.high):
             if math.isfinite(end):
@@ -594,8 +592,6 @@ def inline(
     record: Record, name: Any, *, level: float, exponentiate: bool, digits: int, labels: Any = None
 ) -> str:
     """Return ``"0.36 (95 % CI 0.31 to 0.41, P < .001)"`` for one coefficient."""
-    from dpmodels.errors import did_you_mean
-
     est = record.estimate
     if not est.released:
         raise NotReleasedError("this fit got no reply, so it has no estimates to print")

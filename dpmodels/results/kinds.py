@@ -11,6 +11,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
+from dpmodels.formula.survival import strata_codes
 from dpmodels.lazy import pd
 from dpmodels.results import inference
 from dpmodels.results.adjusted import Standardised, between
@@ -271,8 +272,6 @@ def _survival(
     fit: Fit, new: Any, X: Array, times: Any, with_errors: tuple[bool, bool], level: float
 ) -> pd.DataFrame:
     """Return survival at times, one row per row of ``new``, or per row and time if with errors."""
-    from dpmodels.formula.survival import strata_codes
-
     est, index = fit._record.estimate, getattr(new, "index", None)
     if fit.released:
         edges, cumulative = cumulated(fit)

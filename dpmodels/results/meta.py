@@ -26,11 +26,12 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice, did_you_mean, printable, shown
 from dpmodels.lazy import pd, special
 from dpmodels.privacy.composition import Guarantee
+from dpmodels.records import Estimate
 from dpmodels.results import inference
 from dpmodels.results.side_by_side import fits_of
 from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
-from dpmodels.tables.table import Result, Table
+from dpmodels.tables.table import Result, Table, forest
 from dpmodels.units import column_of
 
 _META_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
@@ -111,8 +112,6 @@ def _mean_of(y: Array, v: Array, b: Array, *, random: bool, level: float) -> _Me
 
 def _as_estimate(mean: float, se: float, bias: float) -> Any:
     """Return one number as an estimate with its bound of the bias."""
-    from dpmodels.records import Estimate
-
     V = np.array([[se**2]])
     return Estimate(("mean",), np.array([mean]), V, np.zeros((1, 1)), bias=np.array([bias]))
 
@@ -211,8 +210,6 @@ class MetaAnalysis(Result):
         **style
             Of the plot, ``color="C1"``.
         """
-        from dpmodels.tables.table import forest
-
         slopes = [name for name in self.names if name != "Intercept"] or list(self.names)
         term = slopes[0] if term is None else term
         if term not in self.names:

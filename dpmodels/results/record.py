@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmodels._version import __version__
 from dpmodels.after.inference import Allowance, BiasBound, read_only
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, damage_reported
 from dpmodels.messages import PROOF
 from dpmodels.notes import note_of
 from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.quiet import tell
 from dpmodels.records import USABLE_ROWS, Estimate, Release, Request
 from dpmodels.tables.table import check_seal, sealed
@@ -211,8 +213,6 @@ def papers_of(reference: str) -> str:
 
 def methods_paragraph(record: Record) -> str:
     """Return the description of a fit for a methods section: all of it public."""
-    from dpmodels._version import __version__
-    from dpmodels.privacy.mechanisms import Gaussian
     from dpmodels.registry import method_names, resolve
     from dpmodels.units import named
 
@@ -294,8 +294,6 @@ WHAT, AGAIN = "this saved fit", "Write it again with fit.save(path), or use a co
 
 def to_dict(record: Record) -> dict[str, Any]:
     """Return a record as plain lists, numbers and text."""
-    from dpmodels._version import __version__
-
     return {
         "format": FORMAT,
         "version": VERSION,

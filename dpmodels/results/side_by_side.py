@@ -36,7 +36,7 @@ from dpmodels.results.summary import STARS, response_of
 from dpmodels.tables.content import RULE, Column, Layout, Row
 from dpmodels.tables.markup import ascii_text
 from dpmodels.tables.numbers import by_row, number, places
-from dpmodels.tables.table import SUFFIXES, Result, Table, also, check_file, write_as
+from dpmodels.tables.table import SUFFIXES, Result, Table, also, check_file, forest, write_as
 from dpmodels.units import column_of
 
 #: Other names of the types, as in ``summary(fmt)``.
@@ -114,8 +114,6 @@ class Etable(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the coefficients of all fits, aligned by name (needs matplotlib)."""
-        from dpmodels.tables.table import forest
-
         slopes = self.numbers[self.numbers["term"] != "Intercept"]
         frame = slopes if len(slopes) else self.numbers
         if self.exponentiated:

@@ -672,8 +672,6 @@ def in_order(faults: list[tuple[str, str]]) -> tuple[str, ...]:
 
 def _charged(paper: Paper, outlooks: list[Outlook], ledger: Any) -> tuple[Any, str, Any]:
     """Charge an account with the plan; use plain sums if other rules refuse and sums fit."""
-    from dpmodels.privacy.budget import Budget
-
     attempts = []
     rules = ("auto", "basic") if paper.get("budget", "accounting") is None else ("auto",)
     for rule in rules if ledger is None else ("",):

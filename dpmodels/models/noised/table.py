@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels import messages
+from dpmodels._version import __version__
 from dpmodels.arrays import Array
 from dpmodels.door import checked, row_count, rows_of, run_stage
 from dpmodels.errors import (
@@ -30,6 +31,8 @@ from dpmodels.errors import (
 )
 from dpmodels.formula.design import Design
 from dpmodels.formula.schema import Schema
+from dpmodels.formula.survival import design_from
+from dpmodels.formula.types import check_types
 from dpmodels.lazy import pd
 from dpmodels.models.noised.calibration import NoisePlan
 from dpmodels.models.noised.curves import tradeoff
@@ -43,6 +46,7 @@ from dpmodels.tables.table import (
     Table,
     Written,
     check_seal,
+    forest,
     own_names,
     plain,
     sealed,
@@ -212,7 +216,6 @@ class NoisyTable(Written):
         after ``load``, is not recognised. Ranges, levels and scales do not change; values outside
         are clipped.
         """
-        from dpmodels.formula.types import check_types
         from dpmodels.sources.tasks import as_source, need_rows
 
         checked(budget, seed)
@@ -272,8 +275,6 @@ class NoisyTable(Written):
         table : {"parquet", "csv"}, optional
             Default: Parquet if pyarrow is installed.
         """
-        from dpmodels._version import __version__
-
         if table is None:
             table = "parquet" if importlib.util.find_spec("pyarrow") else "csv"
         choice("table", table, ("parquet", "csv"))
@@ -369,8 +370,6 @@ class NoisyTable(Written):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the noise of each column, in parts of its range (needs matplotlib)."""
-        from dpmodels.tables.table import forest
-
         frame = self.tidy().drop(columns=["conf_low", "conf_high"])
         frame = frame.assign(estimate=self.noise_sd / self.scale)
         return forest(frame, ax, **{"xlabel": "noise sd / range", **style})
@@ -554,10 +553,6 @@ def _facts(rel: NoisyTable, cells: str, version: str) -> dict[str, Any]:
 
 def _read(kind: type[NoisyTable], facts: Path, saved: dict[str, Any]) -> NoisyTable:
     """Return the release that a file describes."""
-    from dpmodels.formula.schema import Schema
-    from dpmodels.formula.survival import design_from
-    from dpmodels.privacy.composition import Guarantee
-
     cells = facts.with_name(saved["cells"])
     if cells.suffix == ".parquet":
         frame = pd.read_parquet(cells)

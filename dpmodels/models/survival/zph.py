@@ -28,7 +28,7 @@ from dpmodels.proof.prove import noise_of
 from dpmodels.sums.ask import Ask
 from dpmodels.tables.content import Column, Row
 from dpmodels.tables.content import Layout as Page
-from dpmodels.tables.table import Result, Table
+from dpmodels.tables.table import Result, Table, new_axes
 
 #: Expected events of a unit at most: later follow-up is left out, by predictors alone.
 MOST_EVENTS = 2.0
@@ -387,8 +387,6 @@ class CoxZph(Result):
         **style
             Of the line.
         """
-        from dpmodels.tables.table import new_axes
-
         names = list(self.tests["term"][:-1])
         term = choice("term", names[0] if term is None else term, names)
         bars = self.by_interval[self.by_interval["term"] == term]

@@ -13,7 +13,7 @@ from dpmodels.lazy import pd
 from dpmodels.tables.content import Column, Row
 from dpmodels.tables.content import Layout as Look
 from dpmodels.tables.numbers import cell, fixed, places
-from dpmodels.tables.table import Table
+from dpmodels.tables.table import Table, new_axes
 
 _LOOK = Look(gap=2)
 #: Columns of a balance table as they are kept in a fit (``estimate.balance_of``).
@@ -95,8 +95,6 @@ def plot(fit: Any, ax: Any = None, *, level: float | None = None) -> Any:
     """
     frame, cells = balance(fit), overlap(fit)
     if ax is None:
-        from dpmodels.tables.table import new_axes
-
         first = new_axes(None, (9.0, 1.6 + 0.35 * len(frame)))
         figure = first.figure
         figure.clear()
