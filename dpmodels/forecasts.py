@@ -505,8 +505,7 @@ def _expectation(
     if model:  # the expectation is that of the first
         scoring = replace(scoring, chains=(scoring.chains[model], *scoring.chains[:model]))
     lengths = _score_lengths(plan, facts, model)
-    expected: Expectation = scoring.expected(lengths, stops=stops)
-    return expected
+    return scoring.expected(lengths, stops=stops)
 
 
 def _score_lengths(plan: Plan[Any], facts: Facts, model: int = 0) -> ScoreLengths:

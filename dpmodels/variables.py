@@ -769,8 +769,7 @@ def as_variable(name: str, spec: Any) -> Variable:
                     f"variable {name!r}: {cls.__name__} has no {shown(key)}."
                     + did_you_mean(key, names)
                 )
-        built: Variable = cls(**facts)
-        return built
+        return cls(**facts)
     if isinstance(spec, (tuple, list)) and len(spec) == 2:
         return Real(*spec)
     raise SchemaError(

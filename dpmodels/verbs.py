@@ -108,8 +108,7 @@ def new_release(name: str) -> Callable[..., Any]:
 def function_of(path: str) -> Callable[..., Any]:
     """Import the function named by ``"package.module:name"``."""
     module, _, name = path.partition(":")
-    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return function
+    return getattr(importlib.import_module(module), name)
 
 
 _COLUMNS = "build_mean_design"

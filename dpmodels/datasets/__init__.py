@@ -126,8 +126,7 @@ def wine(path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     place = path_of(place)
     file = place if place.is_file() else place / _JOINED[0]
     if file.is_file():
-        joined: pd.DataFrame = pd.read_csv(BytesIO(_checked(file, _JOINED[1])), compression="gzip")
-        return joined
+        return pd.read_csv(BytesIO(_checked(file, _JOINED[1])), compression="gzip")
     if not all((place / name).is_file() for name, _ in (_RED, _WHITE)):
         raise SourceError(
             f"no {_JOINED[0]}, and not both {_RED[0]} and {_WHITE[0]}, in {str(place)!r}. {_WHERE}"

@@ -17,8 +17,8 @@ from dpmodels.formula.parser import needed_variables
 from dpmodels.formula.schema import Schema, declared_schema, schema_for
 from dpmodels.formula.words import Cat, magnitude, written_name
 from dpmodels.lazy import pd
-from dpmodels.tables.content import Column, Layout, Row
-from dpmodels.tables.table import Shown, Table
+from dpmodels.tables.content import Layout
+from dpmodels.tables.table import Shown, Table, grid
 from dpmodels.variables import Levels, Variable
 
 _NA_MEANINGS = {
@@ -121,8 +121,7 @@ class Description(Shown):
             }
             for c in d.z
         ]
-        frame: pd.DataFrame = pd.DataFrame(rows)
-        return frame
+        return pd.DataFrame(rows)
 
     def table(self) -> Table:
         """Return columns, terms below them, facts and advice."""
@@ -136,20 +135,12 @@ class Description(Shown):
             bounded = not math.isnan(norm) and not math.isnan(total)
             count = t.columns.stop - t.columns.start
             terms.append((t.name, str(count), _num(norm), share if bounded else ""))
-        return Table(
-            title=f'Design of "{d.formula}"',
-            facts=tuple(self._facts()),
-            columns=_heads("column", "kind", "lower", "upper"),
-            rows=tuple(map(Row, columns)),
-            notes=advice(d),
-            more=(
-                Table(
-                    columns=_heads("term", "columns", "norm", "share of squared row norm"),
-                    rows=tuple(map(Row, terms)),
-                ),
-            ),
-            layout=_LAYOUT,
-        )
+        below = grid(("term", "columns", "norm", "share of squared row norm"), terms)
+        return grid(
+            ("column", "kind", "lower", "upper"), columns, layout=_LAYOUT,
+            title=f'Design of "{d.formula}"', facts=tuple(self._facts()), notes=advice(d),
+            more=(below,),
+        )  # fmt: skip
 
     def _facts(self) -> list[tuple[str, str]]:
         """Return the facts above the table: bounds, missing cells, subset, weights, offset."""
@@ -166,9 +157,6 @@ class Description(Shown):
         if d.unknown:
             out.append(("Ranges to be estimated from eps, delta", ", ".join(d.unknown)))
         return [*out, ("", "Values outside a range are clipped to it, silently.")]
-
-    def __repr__(self) -> str:
-        return self.as_text()
 
 
 def advice(design: Design) -> tuple[str, ...]:
@@ -202,11 +190,6 @@ def _num(value: float | None) -> str:
     if value is None or math.isnan(value):
         return "unknown"
     return f"{value:.6g}"
-
-
-def _heads(*labels: str) -> tuple[Column, ...]:
-    """Return headers: the first column left, the others right."""
-    return tuple(Column(text, left=k == 0) for k, text in enumerate(labels))
 
 
 # -- Whether the columns of one design are linear functions of another's, and which.

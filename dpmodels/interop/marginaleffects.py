@@ -50,8 +50,7 @@ def public_grid(fit: Fit, points: int = 5) -> pd.DataFrame:
                 f"the range of {name!r} is not public; pass a grid: as_model(fit, grid)"
             )
     cells = list(itertools.product(*axes.values()))
-    grid: pd.DataFrame = pd.DataFrame(cells, columns=list(axes))
-    return grid
+    return pd.DataFrame(cells, columns=list(axes))
 
 
 def as_model(fit: Fit, grid: Any = None) -> Any:

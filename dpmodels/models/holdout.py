@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,9 @@ from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
 from dpmodels.sums.ask import Ask
-from dpmodels.tables.content import Column, Layout, Row
+from dpmodels.tables.content import Column
 from dpmodels.tables.numbers import MISSING, cell, places, spread_of
-from dpmodels.tables.table import Result, Table, forest, new_axes
+from dpmodels.tables.table import AS_WIDE, Result, Table, forest, grid, named_rows, new_axes
 
 # -- What one row gives to the sums of a score or a diagnosis: a formula, and the set it ends in
 
@@ -171,7 +171,6 @@ def release(plan: HoldoutPlan, ask: Ask) -> tuple[Array, ...]:
 # -- What a score or a diagnosis shows. Sees no row.
 
 
-_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -236,14 +235,11 @@ class Score(Result):
         low, high = self.conf_int()
         (few,) = places([self.se if math.isfinite(self.se) else spread_of(low, high)], 4)
         numbers = (self.value, self.se, self.se_sampling, self.se_privacy, low, high)
-        cells = (cell(x, few, 4) if math.isfinite(x) else MISSING for x in numbers)
+        cells = ([cell(x, few, 4) if math.isfinite(x) else MISSING] for x in numbers)
         heads = ("Value", "Std. Error", "sampling", "privacy", "2.5 %", "97.5 %")
-        return Table(
-            columns=(Column(left=True, width=9), *(Column(h, width=9) for h in heads)),
-            rows=(Row((self.metric, *cells)),),
-            notes=(*self.notes, f"Privacy: {self.privacy.statement()}."),
-            layout=_LAYOUT,
-        )
+        notes = (*self.notes, f"Privacy: {self.privacy.statement()}.")
+        columns = list(zip(heads, cells, strict=True))
+        return named_rows([self.metric], columns, least=9, width=9, notes=notes)
 
     def tidy(self) -> pd.DataFrame:
         """Return one row, broom's column names."""
@@ -322,24 +318,21 @@ class Diagnosis(Result):
 
         share, sure = (text(100.0 * x, 100.0 * self.complete_se)
                        for x in (self.complete, self.complete_se))  # fmt: skip
-        first = Table(
-            facts=(("Complete rows", f"{share} % (std. error {sure} %)"),),
-            columns=(Column("column", left=True, width=20), Column("at its bounds", width=14),
-                     Column("Std. Error", width=11)),
-            rows=tuple(Row((str(r.column), *(text(x, r.std_error) for x in (r.share, r.std_error))))
-                       for r in self.bounds.itertuples()),
-        )  # fmt: skip
         heads = ("from", "to", "rows", "mean residual", "Std. Error", "z")
-        second = Table(
-            columns=tuple(Column(h, left=k == 0, width=11) for k, h in enumerate(heads)),
-            rows=tuple(
-                Row((*(text(x, r.std_error) for x in (r.low, r.high)), f"{r.rows:.0f}",
-                     *(text(x, r.std_error) for x in (r.mean, r.std_error)), text(r.z, 1.0)))
-                for r in self.residuals.itertuples()
-            ),
+        residuals = grid((Column(h, left=not k, width=11) for k, h in enumerate(heads)), (
+            (*(text(x, r.std_error) for x in (r.low, r.high)), f"{r.rows:.0f}",
+             *(text(x, r.std_error) for x in (r.mean, r.std_error)), text(r.z, 1.0))
+            for r in self.residuals.itertuples()
+        ))  # fmt: skip
+        columns = (Column("column", left=True, width=20), Column("at its bounds", width=14),
+                   Column("Std. Error", width=11))  # fmt: skip
+        return grid(
+            columns,
+            ((str(r.column), *(text(x, r.std_error) for x in (r.share, r.std_error)))
+             for r in self.bounds.itertuples()),
+            facts=(("Complete rows", f"{share} % (std. error {sure} %)"),), more=(residuals,),
+            notes=(*self.notes, f"Privacy: {self.privacy.statement()}."), layout=AS_WIDE,
         )  # fmt: skip
-        notes = (*self.notes, f"Privacy: {self.privacy.statement()}.")
-        return replace(first, more=(second,), notes=notes, layout=_LAYOUT)
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per bin of the prediction, then one per column at its bounds."""

@@ -37,7 +37,7 @@ class MaketablesPlugin:
         """Coefficients with columns ``b, se, p`` and those of ``tidy()``, one per row."""
         est = self._record.estimate
         low, high = inference.conf_int(est, 0.95)
-        table: pd.DataFrame = pd.DataFrame(
+        return pd.DataFrame(
             {
                 "b": est.params,
                 "se": inference.standard_errors(est),
@@ -50,7 +50,6 @@ class MaketablesPlugin:
             },
             index=pd.Index(list(est.names), name="Coefficient"),
         )
-        return table
 
     def __maketables_stat__(self, key: str) -> Any:
         """Return one statistic, or None if this fit has no such key."""

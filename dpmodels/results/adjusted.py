@@ -25,12 +25,11 @@ from dpmodels.results.capabilities import Held
 from dpmodels.results.contrasts import Combinations, combine
 from dpmodels.results.effects import cumulated, public_rows, released_times
 from dpmodels.results.joint import joined
-from dpmodels.tables.content import Column, Layout, Row
+from dpmodels.tables.content import Column
 from dpmodels.tables.numbers import by_row, places
-from dpmodels.tables.table import Result, Table, also, new_axes, one_line
+from dpmodels.tables.table import Result, Table, also, grid, new_axes, one_line
 from dpmodels.verbs import function_of
 
-_CURVES_LAYOUT = Layout(gap=2)
 #: Smallest number of units in released cells, in sds of its noise.
 _CELLS_CLEAR = 4.0
 
@@ -73,9 +72,9 @@ class AdjustedCurves(Result):
         heads = ("Survival", "Std. Error", *inference.bound_names(self.curves.level))
         cells = zip(frame[self.variable], (f"{t:g}" for t in frame["time"]), *numbers, strict=True)
         first = (Column(self.variable, left=True, width=12), Column("Time", width=9))
-        return Table(
-            title="Adjusted survival", facts=(("Fit", self.title),), rows=tuple(map(Row, cells)),
-            columns=(*first, *(Column(h, width=10) for h in heads)), layout=_CURVES_LAYOUT,
+        return grid(
+            (*first, *(Column(h, width=10) for h in heads)), cells, title="Adjusted survival",
+            facts=(("Fit", self.title),),
             notes=tuple(filter(None, (*self.curves.notes, self.curves.joint))),
         )  # fmt: skip
 

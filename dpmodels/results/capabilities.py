@@ -205,10 +205,9 @@ class Numbers(Intervals):
         """
         est = self._record.estimate
         names = list(est.names)
-        table: pd.DataFrame = pd.DataFrame(
+        return pd.DataFrame(
             inference.covariance(est, kind), index=names, columns=names
         )
-        return table
 
     def _bias_bound(self) -> pd.Series[float]:
         est = self._record.estimate

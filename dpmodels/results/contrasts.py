@@ -20,13 +20,9 @@ from dpmodels.results import inference
 from dpmodels.results import inference as f
 from dpmodels.results.inference import checked_errors, hypothesis_of
 from dpmodels.results.record import Record, interval_of
-from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
-from dpmodels.tables.table import Result, Table, forest
+from dpmodels.tables.table import Result, Table, forest, named_rows
 from dpmodels.variables import TIME_UNITS
-
-_CONTRAST_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
-
 
 #: Adjustments for several comparisons.
 ADJUST = ("none", "bonferroni", "holm", "tukey")
@@ -153,14 +149,11 @@ class Combinations(Result):
         if self.on_scale is None:  # means of a model with a link have intervals alone
             numbers += [("Bias <=", self.bias)] if biased else []
         numbers += [(low_name, self.low), (high_name, self.high)]
-        spec = [(head, by_row(values, few, 4)) for head, values in numbers]
+        spec: Any = [(head, by_row(values, few, 4)) for head, values in numbers]
         if self.on_scale is None:  # and no test against 0
             decided = inference.allowance_decides(self.bias, self.sd, self.pvalue)
             without = decided if self.untested is None else decided | self.untested
             spec.append(("P>|z|", f.tested([f.p_value(p) for p in self.pvalue], without)))
-        width = max(12, *(len(label) + 1 for label in self.labels))
-        columns = (Column(left=True, width=width), *(Column(h, width=10) for h, _ in spec))
-        cells = zip(self.labels, *(texts for _, texts in spec), strict=True)
         notes = self.notes
         if self.untested is not None and self.untested.any():
             gone = [label for label, u in zip(self.labels, self.untested, strict=True) if u]
@@ -179,9 +172,7 @@ class Combinations(Result):
             notes = (*notes, self.joint)
         elif biased:
             notes = (*notes, inference.bias_rule(self.level))
-        return Table(
-            columns=columns, rows=tuple(map(Row, cells)), notes=notes, layout=_CONTRAST_LAYOUT
-        )
+        return named_rows(self.labels, spec, notes=notes)
 
 
 def combine(

@@ -476,8 +476,7 @@ class Fit(Written, Held, MaketablesPlugin):
             from dpmodels.results.joint import level_of
 
             style["joint"], level = level, level_of(self._record, level)[0]
-        axes: Axes = draw(self, ax, level=level, **style)
-        return axes
+        return draw(self, ax, level=level, **style)
 
     def save(self, path: str | Path) -> None:
         """Write the fit as JSON: ``dp.load(path)`` reads it back.
@@ -600,8 +599,7 @@ class TreatmentEffect(Numbers, JointTests, Fit):
         -------
         Released with the effect: costs nothing. ``noise`` is the sd of the noise of a difference.
         """
-        frame: pd.DataFrame = function_of("dpmodels.models.treatment.show:balance")(self)
-        return frame
+        return function_of("dpmodels.models.treatment.show:balance")(self)
 
     def overlap(self) -> pd.DataFrame:
         """Return the released histogram of the propensity in both arms, one row per cell.
@@ -610,8 +608,7 @@ class TreatmentEffect(Numbers, JointTests, Fit):
         -------
         Released with the effect: costs nothing. Counts are noisy, and may be below 0.
         """
-        frame: pd.DataFrame = function_of("dpmodels.models.treatment.show:overlap")(self)
-        return frame
+        return function_of("dpmodels.models.treatment.show:overlap")(self)
 
 
 class Regression(Numbers, JointTests, Means, Predictions, Updates, NewReleases, Fit):
@@ -796,8 +793,7 @@ class Tabulation(Numbers, Fit):
         Post-processing: costs nothing.
         """
         show = function_of("dpmodels.models.table.show:crosstab")
-        frame: pd.DataFrame = show(self, rows, columns, margins=margins)
-        return frame
+        return show(self, rows, columns, margins=margins)
 
 
 class SurvivalCurves(Numbers, Fit):
@@ -922,15 +918,13 @@ class SurvivalCurves(Numbers, Fit):
         -------
         Post-processing: costs nothing.
         """
-        test: Fit = new_release("survdiff")(self)
-        return test
+        return new_release("survdiff")(self)
 
     def _read_off(self, name: str, *positional: Any, **named: Any) -> pd.DataFrame:
         """Return a frame that is computed from the released curves."""
-        frame: pd.DataFrame = function_of(f"dpmodels.models.survival.show:{name}")(
+        return function_of(f"dpmodels.models.survival.show:{name}")(
             self, *positional, **named
         )
-        return frame
 
 
 class Quantiles(Intervals, Fit):

@@ -30,9 +30,9 @@ from dpmodels.formula.schema import label_of
 from dpmodels.lazy import pd, special
 from dpmodels.records import OPEN_ENDS, Estimate
 from dpmodels.results.record import Record, row_norm
-from dpmodels.tables.content import Column, Layout, Row
+from dpmodels.tables.content import Column, Layout
 from dpmodels.tables.numbers import MISSING, number
-from dpmodels.tables.table import Result, Table, also, forest, new_axes
+from dpmodels.tables.table import Result, Table, also, forest, named_rows, new_axes
 
 KINDS = ("total", "sampling", "privacy")
 #: Level of the interval from which :func:`interval_errors` is computed.
@@ -53,8 +53,7 @@ TIDY = (
 
 def series(values: Array, names: tuple[str, ...], title: str) -> pd.Series[float]:
     """Return a Series indexed by coefficient name."""
-    named: pd.Series[float] = pd.Series(np.array(values), index=pd.Index(list(names)), name=title)
-    return named
+    return pd.Series(np.array(values), index=pd.Index(list(names)), name=title)
 
 
 #: A combination depends on a coefficient that explains at least this part of its variance.
@@ -515,7 +514,6 @@ def labelled(name: str, labels: Mapping[str, str] | None) -> str:
 # -- Joint tests of a fit: Wald, F, term-wise tables. From coefficients and their covariance.
 
 
-_TEST_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 _GONE = (
     "Not tested: a coefficient of the hypothesis is too noisy at this budget. More "
     "rows, a larger ε or fewer terms would help."
@@ -615,14 +613,13 @@ class JointTest(Result):
         """Return the test as a table."""
         letter = "F" if self.use_f else "chi2"
         note = "Statistic and P are adjusted for possible clipping bias (the bias bound)."
-        cells = ("Wald", number(self.statistic, 4), str(self.df), p_value(self.pvalue))
-        return Table(
+        return named_rows(
+            ["Wald"], [
+                (letter, [number(self.statistic, 4)]), (Column("df", width=4), [str(self.df)]),
+                (Column(f"P>{letter}", width=9), [p_value(self.pvalue)]),
+            ], least=8, layout=_WIDE,
             facts=tuple(("" if k else "Hypothesis", h) for k, h in enumerate(self.hypotheses)),
-            columns=(Column(left=True, width=8), Column(letter, width=10), Column("df", width=4),
-                     Column(f"P>{letter}", width=9)),
-            rows=(Row(cells),),
             notes=(_GONE,) if math.isnan(self.pvalue) else (note,) if self.noncentrality else (),
-            layout=_WIDE,
         )  # fmt: skip
 
     def tidy(self) -> pd.DataFrame:
@@ -708,20 +705,12 @@ class AnovaTable(Result):
 
     def table(self) -> Table:
         """Return the printed table: df, chi2, F and P of each term."""
-        rows = [
-            Row((name, str(df), number(x, 4), number(x / df, 4), p_value(p)))
-            for name, x, df, p in self.rows_
-        ]
-        width = max([16, *(len(name) + 1 for name, *_ in self.rows_)])
-        columns = (Column(left=True, width=width), Column("df", width=4), Column("chi2", width=10),
-                   Column("F", width=10), Column("P>chi2", width=9))  # fmt: skip
-        return Table(
-            title=self.title,
-            columns=columns,
-            rows=tuple(rows),
-            notes=self.notes,
-            layout=_TEST_LAYOUT,
-        )
+        numbers = [(str(df), number(x, 4), number(x / df, 4), p_value(p))
+                   for _, x, df, p in self.rows_]  # fmt: skip
+        heads = (Column("df", width=4), "chi2", "F", Column("P>chi2", width=9))
+        columns = [(head, [row[k] for row in numbers]) for k, head in enumerate(heads)]
+        names = [name for name, *_ in self.rows_]
+        return named_rows(names, columns, least=16, title=self.title, notes=self.notes)
 
 
 def _factors(term: str) -> set[str]:

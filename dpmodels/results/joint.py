@@ -29,9 +29,9 @@ from dpmodels.lazy import pd, special
 from dpmodels.records import OPEN_ENDS, Estimate
 from dpmodels.results import inference
 from dpmodels.results.record import Record
-from dpmodels.tables.content import Column, Layout, Row
+from dpmodels.tables.content import Column
 from dpmodels.tables.numbers import by_row, places
-from dpmodels.tables.table import Result, Table, forest
+from dpmodels.tables.table import Result, Table, forest, named_rows
 from dpmodels.verbs import verb_of
 
 #: Points on the sphere by which a quantile is computed, and how many are held at once.
@@ -423,9 +423,6 @@ def adjusted_of_fits(
 # -- Equivalence and non-inferiority: two one-sided tests (Schuirmann 1987).
 
 
-_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Equivalence(Result):
     """Two one-sided tests that effects are inside public margins.
@@ -489,24 +486,17 @@ class Equivalence(Result):
         low_name, high_name = inference.bound_names(inner)
         numbers = ((self.what, self.effect), ("Std. Error", self.sd), (low_name, self.ends[:, 0]),
                    (high_name, self.ends[:, 1]))  # fmt: skip
-        spec = [(head, by_row(values, few, 4)) for head, values in numbers]
+        spec: Any = [(head, by_row(values, few, 4)) for head, values in numbers]
         tests = (("P above", self.above, self.low), ("P below", self.below, self.high))
         for head, values, end in tests:
             if math.isfinite(end):
                 spec.append((head, ["n/d" if p != p else inference.p_value(p) for p in values]))
         verdicts = self.verdicts()
-        width = max(12, *(len(label) + 1 for label in self.labels))
-        columns = (
-            Column(left=True, width=width), *(Column(h, width=10) for h, _ in spec),
-            Column("  Verdict", left=True, width=max(map(len, verdicts)) + 2),
-        )  # fmt: skip
-        cells = zip(self.labels, *(texts for _, texts in spec),
-                    (f"  {v}" for v in verdicts), strict=True)  # fmt: skip
+        last = Column("  Verdict", left=True, width=max(map(len, verdicts)) + 2)
+        spec.append((last, [f"  {v}" for v in verdicts]))
         both = math.isfinite(self.low) and math.isfinite(self.high)
-        return Table(
-            title=f"{'Equivalence' if both else 'Non-inferiority'}: {self.claim}",
-            columns=columns, rows=tuple(map(Row, cells)), notes=self.notes, layout=_LAYOUT,
-        )  # fmt: skip
+        title = f"{'Equivalence' if both else 'Non-inferiority'}: {self.claim}"
+        return named_rows(self.labels, spec, title=title, notes=self.notes)
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the effects with their intervals, and the margins (needs matplotlib)."""

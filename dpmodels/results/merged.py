@@ -10,10 +10,8 @@ from typing import Any
 from dpmodels.errors import RequestError
 from dpmodels.lazy import pd
 from dpmodels.results.side_by_side import joint_line
-from dpmodels.tables.content import RULE, Column, Layout, Row
-from dpmodels.tables.table import Result, Shown, Table, Written
-
-_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
+from dpmodels.tables.content import RULE, Column, Row
+from dpmodels.tables.table import AS_WIDE, Result, Shown, Table, Written, grid
 
 
 @dataclass(frozen=True)
@@ -36,8 +34,8 @@ class Joined(Result):
 
     def table(self) -> Table:
         """Return the table."""
-        return Table(
-            title=self.title, columns=self.columns, rows=self.rows, notes=self.notes, layout=_LAYOUT
+        return grid(
+            self.columns, self.rows, title=self.title, notes=self.notes, layout=AS_WIDE
         )
 
     def tidy(self) -> Any:

@@ -29,12 +29,10 @@ from dpmodels.privacy.composition import Guarantee
 from dpmodels.records import Estimate
 from dpmodels.results import inference
 from dpmodels.results.side_by_side import fits_of
-from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
-from dpmodels.tables.table import Result, Table, forest
+from dpmodels.tables.table import Result, Table, forest, named_rows
 from dpmodels.units import column_of
 
-_META_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 #: Steps of the search for tau2, and its relative precision.
 _REML_STEPS, _REML_DIGITS = 500, 1e-12
 
@@ -175,14 +173,11 @@ class MetaAnalysis(Result):
         numbers = [("Estimate", self.estimate), ("Std. Error", self.std_error)]
         numbers += [("Bias <=", self.bias_bound)] if (self.bias_bound > 0.0).any() else []
         numbers += [(low_name, self.low), (high_name, self.high)]
-        spec = [(head, by_row(values, few, 4)) for head, values in numbers]
+        spec: Any = [(head, by_row(values, few, 4)) for head, values in numbers]
         spec.append(("P", [inference.p_value(p) for p in self.pvalue]))
         spec.append(("I2", [inference.percent(share) for share in self.i2]))
         if self.effects == "random":
             spec.append(("tau", by_row(np.sqrt(self.tau2), few, 4)))
-        width = max(12, *(len(name) + 1 for name in self.names))
-        columns = (Column(left=True, width=width), *(Column(h, width=9) for h, _ in spec))
-        cells = zip(self.names, *(texts for _, texts in spec), strict=True)
         how = {
             "fixed": "Fixed effects: one coefficient at all sites, weights by variance.",
             "random": "Random effects: tau by restricted maximum likelihood, errors of Hartung and "
@@ -194,10 +189,7 @@ class MetaAnalysis(Result):
             "beyond that and sampling.",
             self.statement,
         )
-        return Table(
-            title="Meta-analysis", columns=columns, rows=tuple(map(Row, cells)), notes=notes,
-            layout=_META_LAYOUT,
-        )  # fmt: skip
+        return named_rows(self.names, spec, width=9, title="Meta-analysis", notes=notes)
 
     def plot(self, ax: Any = None, *, term: str | None = None, **style: Any) -> Any:
         """Draw one coefficient at every site, and its mean (needs matplotlib).

@@ -254,8 +254,7 @@ def ledger_of(record: Record) -> Ledger:
     from dpmodels.privacy.reports import Ledger
 
     if record.parts:
-        pooled: Ledger = function_of("dpmodels.api.pool:pooled_ledger")(record)
-        return pooled
+        return function_of("dpmodels.api.pool:pooled_ledger")(record)
     call = record.call
     counted = "n" if column_of(record.guarantee.unit) is None else "people"
     n = "" if record.n is None else f", {counted} = {record.n}"

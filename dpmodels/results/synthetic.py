@@ -21,9 +21,8 @@ from dpmodels.notes import Note
 from dpmodels.records import check_n, check_seed
 from dpmodels.results.moments import moments_of
 from dpmodels.results.record import Record
-from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import cell, places
-from dpmodels.tables.table import Shown, Table
+from dpmodels.tables.table import Shown, Table, grid, interval_heads
 
 #: Least eigenvalue of a covariance of columns of variance one.
 LEAST_VARIANCE = 1e-6
@@ -244,21 +243,16 @@ class Combined(Shown):
 
     def table(self) -> Table:
         """Return the printed table: estimates, standard errors, 95 % intervals, P-values."""
-        interval = "95 % interval"
-        columns = (
-            Column("", left=True), Column("Estimate"), Column("Std. Error"),
-            Column("low", interval), Column("high", interval), Column("P"),
-        )  # fmt: skip
         ends, errors, p = self.conf_int().to_numpy(), self.bse.to_numpy(), self.pvalues.to_numpy()
         rows = []
         for j, name in enumerate(self.names):
             few = places([float(errors[j])], 4)[0]
             numbers = (self.estimates[j], errors[j], *ends[j])
-            rows.append(Row((name, *(cell(float(v), few, 4) for v in numbers), f"{p[j]:.3g}")))
-        return Table(
-            title=f"Estimates from {self.m} synthetic tables", columns=columns, rows=tuple(rows),
+            rows.append((name, *(cell(float(v), few, 4) for v in numbers), f"{p[j]:.3g}"))
+        return grid(
+            ("", "Estimate", "Std. Error", *interval_heads(0.95), "P"), rows,
+            title=f"Estimates from {self.m} synthetic tables",
             notes=("Variance: (1 + 1/m) b - u (Raghunathan, Reiter and Rubin 2003).",),
-            layout=Layout(gap=2),
         )  # fmt: skip
 
 

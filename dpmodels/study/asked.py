@@ -361,8 +361,7 @@ class Paper:
     @property
     def unit(self) -> str | None:
         """Column of the people who are protected, or None if a row is."""
-        column: str | None = self.get("data", "unit")
-        return column
+        return self.get("data", "unit")
 
     @property
     def size(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from dpmodels.errors import DPModelsError
-from dpmodels.lazy import pd
 from dpmodels.tables.content import Column, Content, Row, facts_of, notes_of, spanned
 
 
@@ -26,6 +25,8 @@ def great_table(table: Content) -> Any:
     DPModelsError
         great_tables is not installed.
     """
+    import pandas as pd
+
     package = _package()
     columns, cells = _grid(table)
     keys = [f"c{k}" for k in range(len(columns))]

@@ -107,8 +107,7 @@ class Whitened:
     @property
     def rowmap(self) -> RowMap:
         """Map to the rows."""
-        rowmap: RowMap = self.over.rowmap
-        return rowmap
+        return self.over.rowmap
 
     @property
     def bound(self) -> float:

@@ -16,17 +16,15 @@ from dpmodels.lazy import pd, special
 from dpmodels.models.survival.curve import Curve, covariance_of, curves, first_shown, level_at
 from dpmodels.models.survival.incidence import Incidence
 from dpmodels.models.survival.table import CellNoise, layout_of
-from dpmodels.tables.content import Column, Row
-from dpmodels.tables.content import Layout as Look
-from dpmodels.tables.numbers import cell, fixed, places, spread_of
+from dpmodels.tables.content import Column
+from dpmodels.tables.numbers import fixed, spread_of, to_error
 from dpmodels.tables.pictures import numbers_under_axis
-from dpmodels.tables.table import Table, new_axes
+from dpmodels.tables.table import Table, grid, interval_heads, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_LOOK = Look(gap=2)
 #: Rows of a life table that a summary shows.
 _SHOWN = 20
 
@@ -90,35 +88,18 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)
 
 
-def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table, ...]]:
-    """Return (columns, rows, more tables) of the summary: medians by group, then life tables."""
-    interval = f"{100 * level:g} % interval"
-    columns = (
-        Column("Group", left=True, over=False), Column("N"), Column("Events"), Column("Median"),
-        Column("low", interval), Column("high", interval),
-    )  # fmt: skip
-    rows: list[Row] = []
-    tables: list[Table] = []
-    by_group = curves_from(record)
+def body(record: Any, digits: int, level: float) -> Table:
+    """Return the body of the summary: medians by group, then life tables."""
+    rows, tables, by_group = [], [], curves_from(record)
     for curve in by_group:
         median = _curve_quantile(curve, 0.5, level, _conf_type(record))
-        rows.append(
-            Row(
-                (
-                    _label(curve), _one_decimal(curve.units_followed),
-                    _one_decimal(float(curve.d.sum())),
-                    *(_number(v, digits, spread_of(*median[1:])) for v in median),
-                )
-            )
-        )  # fmt: skip
+        rows.append((
+            _label(curve), _one_decimal(curve.units_followed), _one_decimal(float(curve.d.sum())),
+            *(to_error(v, digits, spread_of(*median[1:])) for v in median),
+        ))  # fmt: skip
         tables.append(_life_table(curve, digits, level, _conf_type(record), first_shown(by_group)))
-    return columns, tuple(rows), tuple(tables)
-
-
-def _number(x: float, digits: int, error: float = math.nan) -> str:
-    """Return ``x`` with two digits of its error or more; "." where it is not known."""
-    (few,) = places([error], digits)
-    return cell(x, few, digits) if math.isfinite(x) else "."
+    columns = ("Group", "N", "Events", "Median", *interval_heads(level))
+    return grid(columns, rows, more=tuple(tables))
 
 
 def _one_decimal(x: float) -> str:
@@ -127,35 +108,29 @@ def _one_decimal(x: float) -> str:
 
 def _life_table(curve: Curve, digits: int, level: float, conf_type: str, first: int) -> Table:
     """Return the life table of a group from an interval on, thinned if there are many intervals."""
-    interval = f"{100 * level:g} % interval"
     columns = (
-        Column(_label(curve) if curve.label else "Time", left=True), Column("At risk"),
-        Column("Events"), Column("Censored"),
-        Column("Incidence" if isinstance(curve, Incidence) else "Survival"), Column("Std. Error"),
-        Column("privacy", "of which"), Column("low", interval), Column("high", interval),
+        _label(curve) if curve.label else "Time", "At risk", "Events", "Censored",
+        "Incidence" if isinstance(curve, Incidence) else "Survival", "Std. Error",
+        Column("privacy", "of which"), *interval_heads(level),
     )  # fmt: skip
     estimates, low, high = curve.reported(curve.S, *curve.band(level, conf_type))
     K = curve.layout.K
     every = -(-(K - first) // _SHOWN)
     chosen = [k for k in range(first, K) if (k + 1 - first) % every == 0 or k == K - 1]
-    rows: list[Row] = []
+    rows: list[tuple[str, ...]] = []
     for k in chosen:
         since = first if not rows else chosen[len(rows) - 1] + 1
         few = [
             float(estimates[k]), float(curve.S[k] * math.sqrt(curve.variance[k])),
             float(curve.S[k] * math.sqrt(curve.privacy[k])), float(low[k]), float(high[k]),
         ]  # fmt: skip
-        rows.append(
-            Row(
-                (
-                    f"{curve.layout.edges[k + 1]:g}", _one_decimal(float(curve.entering[since])),
-                    _one_decimal(float(curve.d[since : k + 1].sum())),
-                    _one_decimal(float(curve.c[since : k + 1].sum())),
-                    *(_number(min(max(v, 0.0), 1.0) if v == v else v, digits, few[1]) for v in few),
-                )
-            )
-        )  # fmt: skip
-    return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
+        rows.append((
+            f"{curve.layout.edges[k + 1]:g}", _one_decimal(float(curve.entering[since])),
+            _one_decimal(float(curve.d[since : k + 1].sum())),
+            _one_decimal(float(curve.c[since : k + 1].sum())),
+            *(to_error(min(max(v, 0.0), 1.0) if v == v else v, digits, few[1]) for v in few),
+        ))  # fmt: skip
+    return grid(columns, rows)
 
 
 # -- read off the curve ----------------------------------------------------------------------------
@@ -326,20 +301,16 @@ def _groups(record: Any) -> list[tuple[Any, ...]]:
     return [(name, *map(float, values)) for name, *values in zip(est.names, *columns, strict=True)]
 
 
-def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return (columns, rows, more tables) of the summary of a log-rank test."""
+def verdict_body(record: Any, digits: int, level: float) -> Table:
+    """Return the body of the summary of a log-rank test."""
     columns = (
-        Column("Group", left=True, width=8), Column("N"), Column("Observed"), Column("Expected"),
-        Column("O - E"), Column("Std. Error"), Column("privacy", "of which"),
+        Column("Group", left=True, width=8), "N", "Observed", "Expected", "O - E", "Std. Error",
+        Column("privacy", "of which"),
     )  # fmt: skip
-    rows = tuple(
-        Row((
-            name, *(_one_decimal(v) for v in values[:3]),
-            *(_number(v, 2, values[4]) for v in values[3:])
-        ))
+    return grid(columns, (
+        (name, *map(_one_decimal, values[:3]), *(to_error(v, 2, values[4]) for v in values[3:]))
         for name, *values in _groups(record)
-    )
-    return columns, rows, ()
+    ))  # fmt: skip
 
 
 def verdict_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:

@@ -26,9 +26,8 @@ from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
 from dpmodels.sums.ask import Ask
-from dpmodels.tables.content import Column, Row
-from dpmodels.tables.content import Layout as Page
-from dpmodels.tables.table import Result, Table, new_axes
+from dpmodels.tables.content import Column
+from dpmodels.tables.table import AS_WIDE, Result, Table, grid, new_axes
 
 #: Expected events of a unit at most: later follow-up is left out, by predictors alone.
 MOST_EVENTS = 2.0
@@ -359,22 +358,17 @@ class CoxZph(Result):
             return f"{x:.4g}" if math.isfinite(x) else "n/d"
 
         heads = ("slope", "Std. Error", "chisq", "df", "P")
-        return Table(
+        return grid(
+            (Column("", left=True, width=16), *(Column(h, width=10) for h in heads)),
+            ((str(r.term), *("" if r.term == "GLOBAL" else cell(x) for x in r[2:4]),
+              cell(r.statistic), f"{r.df:g}", cell(r.p_value)) for r in self.tests.itertuples()),
             title=f"Proportional hazards, by {self.transform} of time",
-            columns=(Column("", left=True, width=16), *(Column(h, width=10) for h in heads)),
-            rows=tuple(
-                Row((str(r.term), *("" if r.term == "GLOBAL" else cell(x) for x in r[2:4]),
-                     cell(r.statistic), f"{r.df:g}", cell(r.p_value)))
-                for r in self.tests.itertuples()
-            ),
-            notes=(*_ZPH_NOTES, f"Privacy: {self.privacy.statement()}."),
-            layout=Page(width=0, grows=True, wrap=True, notes=76),
+            notes=(*_ZPH_NOTES, f"Privacy: {self.privacy.statement()}."), layout=AS_WIDE,
         )  # fmt: skip
 
     def tidy(self) -> pd.DataFrame:
         """Return the tests, one row per coefficient and ``GLOBAL``."""
-        tests: pd.DataFrame = self.tests.copy()
-        return tests
+        return self.tests.copy()
 
     def plot(self, ax: Any = None, *, term: str | None = None, **style: Any) -> Any:
         """Draw a coefficient by interval of time with its 95 % limits (needs matplotlib).

@@ -26,7 +26,6 @@ from dpmodels.models.table.layout import (
 )
 from dpmodels.models.table.nulls import clear_cells, independence
 from dpmodels.tables.content import Column, Row
-from dpmodels.tables.content import Layout as Look
 from dpmodels.tables.numbers import fixed, places, space_thousands
 from dpmodels.tables.table import Table
 from dpmodels.units import column_of
@@ -42,7 +41,6 @@ _SD_DIGITS = 3
 #: group the variance of all rows must be above four noise sds of the group's.
 _CLEAR_SD = 8.0
 _NOT_KNOWN = "."
-_LOOK = Look(gap=2)
 
 
 # -- Consistent counts.
@@ -653,7 +651,6 @@ def table_one(
         rows=tuple(row for v in variables for row in printed.rows(v)),
         notes=(footnote(record, released, columns, variables, printed),),
         more=tuple(t for t in tables if t is not None),
-        layout=_LOOK,
     )
 
 

@@ -10,12 +10,10 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError
 from dpmodels.lazy import pd
-from dpmodels.tables.content import Column, Row
-from dpmodels.tables.content import Layout as Look
+from dpmodels.tables.content import Column
 from dpmodels.tables.numbers import cell, fixed, places
-from dpmodels.tables.table import Table, new_axes
+from dpmodels.tables.table import Table, grid, new_axes
 
-_LOOK = Look(gap=2)
 #: Columns of a balance table as they are kept in a fit (``estimate.balance_of``).
 KEPT_COLUMNS = (
     "mean_treated", "mean_control", "difference", "noise",
@@ -62,12 +60,10 @@ def overlap(fit: Any) -> pd.DataFrame:
 
 def tables(record: Any, digits: int) -> tuple[Table, ...]:
     """Return the balance table of the summary."""
-    head, after = "Before weighting", "After weighting"
-    columns = (
-        Column("Balance", left=True), Column("treated", head), Column("control", head),
-        Column("SMD", head), Column("noise", head), Column("treated", after),
-        Column("control", after), Column("SMD", after), Column("noise", after),
-    )  # fmt: skip
+    heads = ("treated", "control", "SMD", "noise")
+    columns = ("Balance", *(
+        Column(name, f"{when} weighting") for when in ("Before", "After") for name in heads
+    ))  # fmt: skip
     rows = []
     for name, line in zip(_names(record), np.asarray(_arrays(record)["balance"]), strict=True):
         few = places([max(abs(float(line[3])), 1e-6)], digits)[0]
@@ -75,8 +71,8 @@ def tables(record: Any, digits: int) -> tuple[Table, ...]:
             cell(float(v), few, digits) if k % 4 < 2 else fixed(float(v), 2)
             for k, v in enumerate(line)
         ]
-        rows.append(Row((name, *cells)))
-    return (Table(columns=columns, rows=tuple(rows), layout=_LOOK),)
+        rows.append((name, *cells))
+    return (grid(columns, rows),)
 
 
 def plot(fit: Any, ax: Any = None, *, level: float | None = None) -> Any:
