@@ -64,10 +64,10 @@ def cell(x: float, decimals: int | None, digits: int) -> str:
     return fixed(x, max(decimals, 0))
 
 
-def to_error(x: float, digits: int, error: float = math.nan, unknown: str = ".") -> str:
-    """Return ``x`` with two digits of its error or more, ``unknown`` where it is not finite."""
+def to_error(x: float, digits: int, error: float = math.nan) -> str:
+    """Return ``x`` with two digits of its error or more; "." where it is not known."""
     (few,) = places([error], digits)
-    return cell(x, few, digits) if math.isfinite(x) else unknown
+    return "." if math.isnan(x) else cell(x, few, digits)
 
 
 def by_row(values: Iterable[float], rows: Iterable[int | None], digits: int) -> list[str]:

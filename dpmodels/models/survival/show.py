@@ -95,7 +95,8 @@ def body(record: Any, digits: int, level: float) -> Table:
         median = _curve_quantile(curve, 0.5, level, _conf_type(record))
         rows.append((
             _label(curve), _one_decimal(curve.units_followed), _one_decimal(float(curve.d.sum())),
-            *(to_error(v, digits, spread_of(*median[1:])) for v in median),
+            *(to_error(v if math.isfinite(v) else math.nan, digits, spread_of(*median[1:]))
+              for v in median),
         ))  # fmt: skip
         tables.append(_life_table(curve, digits, level, _conf_type(record), first_shown(by_group)))
     columns = ("Group", "N", "Events", "Median", *interval_heads(level))
