@@ -19,6 +19,7 @@ from dpmodels.lazy import pd, special
 from dpmodels.results import inference
 from dpmodels.results import inference as f
 from dpmodels.results.inference import checked_errors, hypothesis_of
+from dpmodels.results.joint import joined
 from dpmodels.results.record import Record, interval_of
 from dpmodels.tables.numbers import by_row, places
 from dpmodels.tables.table import Result, Table, forest, named_rows
@@ -100,8 +101,6 @@ class Combinations(Result):
             Intervals that hold for all differences together, in place of ``adjust``.
         """
         if joint:
-            from dpmodels.results.joint import joined
-
             return joined(self.pairs(), adjust)
         groups = self.groups or ("",) * len(self.labels)
         both = [

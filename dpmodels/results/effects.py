@@ -44,6 +44,7 @@ from dpmodels.results.contrasts import (
     range_of,
 )
 from dpmodels.results.inference import checked_errors
+from dpmodels.results.moments import information_of
 from dpmodels.results.record import Record
 from dpmodels.survey import Survey
 from dpmodels.variables import Levels
@@ -467,8 +468,6 @@ def _public_guess(
     record: Record, ends: Array, guess: tuple[float, float, float], *, of_response: bool
 ) -> tuple[Array, Array]:
     """Return mean and covariance of the prior of a design, by its released information."""
-    from dpmodels.results.moments import information_of
-
     design, S = record.design, information_of(record)
     kinds = [column.kind for column in design.columns]
     if "intercept" in kinds:

@@ -20,8 +20,11 @@ from dpmodels.errors import (
     printable,
     shown,
 )
+from dpmodels.lazy import pd
 from dpmodels.notes import Notes
+from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import quiet, tell
+from dpmodels.records import Estimate, Release
 from dpmodels.results import inference
 from dpmodels.results.adapters import MaketablesPlugin, register
 from dpmodels.results.capabilities import (
@@ -35,6 +38,10 @@ from dpmodels.results.capabilities import (
     Predictions,
     Updates,
 )
+from dpmodels.results.contrasts import Combinations, ratio
+from dpmodels.results.effects import balanced_error, confusion_table
+from dpmodels.results.joint import level_of, tidy_together
+from dpmodels.results.moments import decomposition, inflation
 from dpmodels.results.record import (
     AGAIN,
     WHAT,
@@ -46,22 +53,17 @@ from dpmodels.results.record import (
     methods_paragraph,
     to_dict,
 )
-from dpmodels.results.summary import build, notes_of
+from dpmodels.results.summary import Summary, build, notes_of
 from dpmodels.tables import table as table_files
 from dpmodels.tables.table import Written, also, own_names
 from dpmodels.units import named
 from dpmodels.verbs import function_of, new_release, verb_of
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
     from dpmodels.planning import Plan
-    from dpmodels.privacy.composition import Guarantee
     from dpmodels.privacy.reports import Ledger
-    from dpmodels.records import Estimate, Release
-    from dpmodels.results.contrasts import Combinations
-    from dpmodels.results.summary import Summary
 
 _MOMENTS = (
     "R-squared is a function of released second moments, which linear models with an intercept "
@@ -425,8 +427,6 @@ class Fit(Written, Held, MaketablesPlugin):
             raise RequestError(f"tidy has no argument {name!r}.{hint}")
         level = self._level(level)
         if joint or adjust is not None:
-            from dpmodels.results.joint import tidy_together
-
             plain = self.tidy(conf_int, level, "python", exponentiate=exponentiate)
             frame = tidy_together(self._record, plain, level, exponentiate and "exp", joint, adjust)
             return inference.styled(frame, style)
@@ -473,8 +473,6 @@ class Fit(Written, Held, MaketablesPlugin):
         """
         draw, level = self.kind.load("plot"), self._level(level)
         if style.get("joint") and self.kind.tidy:
-            from dpmodels.results.joint import level_of
-
             style["joint"], level = level, level_of(self._record, level)[0]
         return draw(self, ax, level=level, **style)
 
@@ -582,8 +580,6 @@ class Averages(Numbers, JointTests, Fit):
         Post-processing: costs nothing. The delta method, with the covariances of sampling and
         noise; refused where the denominator is within three errors of 0.
         """
-        from dpmodels.results.contrasts import ratio
-
         return ratio(self._record, over, under, self._level(level))
 
 
@@ -628,8 +624,6 @@ class Regression(Numbers, JointTests, Means, Predictions, Updates, NewReleases, 
         -------
         Post-processing: costs nothing.
         """
-        from dpmodels.results.moments import inflation
-
         return inflation(self._record)
 
 
@@ -667,8 +661,6 @@ class LinearRegression(Regression):
         -------
         Post-processing of released second moments: costs nothing.
         """
-        from dpmodels.results.moments import decomposition
-
         return decomposition(self._record, name, groups, given, self._level(level))
 
     corr, partial_corr = also.method(MomentAnalyses.corr), also.method(MomentAnalyses.partial_corr)
@@ -697,14 +689,10 @@ class Classifier(Predictor):
 
     def confusion_table(self, new: Any) -> pd.DataFrame:
         """Count public test rows by true and predicted class: :func:`dpmodels.confusion_table`."""
-        from dpmodels.results.effects import confusion_table
-
         return confusion_table(self, new)
 
     def balanced_error(self, new: Any) -> float:
         """Return one minus the mean recall on public test rows: :func:`dpmodels.balanced_error`."""
-        from dpmodels.results.effects import balanced_error
-
         return balanced_error(self, new)
 
 

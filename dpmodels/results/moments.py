@@ -28,6 +28,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown
 from dpmodels.formula.describe import independent, public_points, response_column
 from dpmodels.lazy import pd, special
+from dpmodels.results.inference import terms_of
 from dpmodels.results.record import Record
 from dpmodels.units import column_of
 
@@ -280,8 +281,6 @@ def principal(record: Record, standardised: bool) -> pd.DataFrame:
 
 def inflation(record: Record) -> pd.DataFrame:
     """Return variance inflation factors from the released information of a fit."""
-    from dpmodels.results.inference import terms_of
-
     if not record.estimate.released:
         raise NotReleasedError("this fit got no reply: there is nothing to read factors off")
     S, names = information_of(record), record.estimate.names

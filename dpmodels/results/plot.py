@@ -10,6 +10,7 @@ import numpy as np
 
 from dpmodels.errors import RequestError, choice, did_you_mean
 from dpmodels.errors import shown as quoted
+from dpmodels.results.effect_curve import effect_curve
 from dpmodels.results.factors import hidden
 from dpmodels.results.inference import (
     Labels,
@@ -98,8 +99,6 @@ def coefplot(
     """
     choice("scale", scale, ("raw", "standardised"))
     if term is not None:
-        from dpmodels.results.effect_curve import effect_curve
-
         return effect_curve(fit, term, ax, level=level, at=at, color=color, joint=joint)
     if groups is not None:
         return _panels(

@@ -30,6 +30,7 @@ from dpmodels.results.inference import (
     pair,
     plain_name,
 )
+from dpmodels.results.joint import adjusted_of_fits
 from dpmodels.results.moments import moments_of
 from dpmodels.results.record import has_method_test
 from dpmodels.results.summary import STARS, response_of
@@ -250,8 +251,6 @@ def _adjusted(
     """Return the P values of each fit (None: as they are), and the note on their adjustment."""
     if adjust is None:
         return [None] * len(fits), ()
-    from dpmodels.results.joint import adjusted_of_fits
-
     tests, note = adjusted_of_fits(fits, names, adjust)
     return tests, (note,)
 

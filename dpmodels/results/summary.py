@@ -15,7 +15,9 @@ from dpmodels.notes import Note, Severity, note_of
 from dpmodels.registry import method_names, resolve
 from dpmodels.results import inference
 from dpmodels.results import inference as f
+from dpmodels.results.effects import shrunk
 from dpmodels.results.factors import effects_line, listed_rows
+from dpmodels.results.joint import conf_int, level_of
 from dpmodels.results.record import (
     Record,
     event,
@@ -160,8 +162,6 @@ def _shrunk(record: Record) -> list[Note]:
     """Return a note with the coefficients that predictions shrink by over a quarter of an error."""
     if verb_of(record.call.verb).predict not in _BY_SHRUNK or not record.estimate.released:
         return []
-    from dpmodels.results.effects import shrunk
-
     b, used = np.asarray(record.estimate.params), shrunk(record)
     se = inference.standard_errors(record.estimate)
     far = np.abs(used - b) > 0.25 * se
@@ -361,8 +361,6 @@ def build(
     footnotes: tuple[str, ...] = ()
     if body_of is not None:
         if joint:
-            from dpmodels.results.joint import level_of
-
             level, note = level_of(record, level)
             footnotes = (note,)
         body = body_of(record, digits, level, **requests)
@@ -490,8 +488,6 @@ def _ends(est: Any, level: float, joint: bool) -> tuple[tuple[Any, Any], str]:
     """Return the ends of intervals, and the sentence that says how they were made."""
     if not joint:
         return inference.conf_int(est, level), inference.bias_rule(level)
-    from dpmodels.results.joint import conf_int
-
     low, high, note = conf_int(est, level)
     return (low, high), note
 
