@@ -16,6 +16,7 @@ from dpmodels.lazy import pd
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
 from dpmodels.records import check_eps_delta
+from dpmodels.sources.tables import listed_numbers, whole_numbers, withheld
 from dpmodels.tables.table import Result, Table
 from dpmodels.verbs import like
 
@@ -373,8 +374,6 @@ def dp_vote(
 def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any, int, int]:
     """Return (array, classes, teachers) after checks of shape and type alone."""
     import numpy as np
-
-    from dpmodels.sources.tables import listed_numbers, whole_numbers, withheld
 
     typed = hasattr(votes, "dtype") or hasattr(votes, "__array__")
     masked = isinstance(votes, np.ma.MaskedArray)

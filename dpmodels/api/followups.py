@@ -15,11 +15,16 @@ from dpmodels.api.releases import signed
 from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
 from dpmodels.errors import BudgetError, NotReleasedError, RequestError, choice, did_you_mean, shown
+from dpmodels.families import LINKS, family_of
+from dpmodels.formula.describe import public_points
 from dpmodels.formula.schema import Schema, declared_schema
+from dpmodels.formula.types import check_types
 from dpmodels.privacy.statements import neighbours_of
 from dpmodels.records import check_eps_delta
+from dpmodels.registry import method_names, resolve
 from dpmodels.survey import Survey
 from dpmodels.units import column_of, named, person_of, unit_of
+from dpmodels.verbs import verb_of
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
@@ -119,9 +124,6 @@ def _spreads(fit: Fit, predictor: Predictor, edges: Array) -> tuple[Array, tuple
     It is that of the family at the fitted means, averaged over the public rows of the bin, with
     the released dispersion; of a linear model the released residual standard deviation.
     """
-    from dpmodels.families import family_of
-    from dpmodels.verbs import verb_of
-
     seen = _public_means(fit, predictor)
     place = np.searchsorted(edges, seen, side="right")
     stats, bins = fit.stats, len(edges) + 1
@@ -178,7 +180,6 @@ def _released(
 
 def _source(fit: Fit, data: Any, what: str) -> Any:
     """Return the table of a new release, which has the variables of the fit."""
-    from dpmodels.formula.types import check_types
     from dpmodels.sources.tasks import as_source
 
     source = as_source(data)
@@ -208,7 +209,6 @@ def _checked_fit(fit: Any) -> bool:
 
 def _predictor(fit: Any) -> Predictor:
     """Return the predictor of a fit: its shrunken coefficients and the inverse of its link."""
-    from dpmodels.families import LINKS
     from dpmodels.models.holdout import Predictor
 
     inverse = LINKS[fit.kind.link_name(fit.options)].inverse
@@ -224,8 +224,6 @@ def _edges(fit: Fit, predictor: Predictor, bins: Any) -> Array:
 
 def _public_means(fit: Fit, predictor: Predictor) -> Array:
     """Return predictions of points of the public box."""
-    from dpmodels.formula.describe import public_points
-
     X = np.asarray(fit.design.matrix(public_points(fit.design, 8192)), dtype=float)
     X = X[np.isfinite(X).all(axis=1)]
     return np.asarray(predictor.mean(X @ predictor.params))
@@ -412,8 +410,6 @@ def _old_schema(fit: Any, attached: Schema | None) -> Schema:
 
 def _old_arguments(fit: Any) -> dict[str, Any]:
     """Return the arguments of a call that differ from their defaults."""
-    from dpmodels.registry import method_names, resolve
-
     call = fit._record.call
     defaults = {o.name: o.default for o in resolve(call.verb, call.method).options}
     options = {k: v for k, v in call.options.items() if k not in defaults or v != defaults[k]}

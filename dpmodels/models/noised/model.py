@@ -11,23 +11,20 @@ import ast
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import FormulaError, RequestError
+from dpmodels.formula.design import Design
 from dpmodels.formula.program import Block
 from dpmodels.formula.reading import coerce
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import Basis, Cat, Node, parse_expression
+from dpmodels.models.noised.table import NoisyTable
 from dpmodels.variables import Levels, Real, Text
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.models.noised.table import NoisyTable
-
 
 _MANY_LEVELS = 1000
 
