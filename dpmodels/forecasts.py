@@ -26,7 +26,7 @@ from dpmodels.coefficient_forecasts import (
     mean_of_response,
     variance_inflation,
 )
-from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.errors import RequestError, check_among, shown
 from dpmodels.families import EVENTS_OF_SURVIVAL, Family
 from dpmodels.formula.design import Column
 from dpmodels.lazy import pd, special
@@ -161,11 +161,8 @@ def _checked_within(plan: Plan[Any], within: Any) -> frozenset[str]:
         raise RequestError(f"within= must be a list of columns, within=[{names[0]!r}]")
     chosen = list(within)
     for name in chosen:
-        if name not in names:
-            raise RequestError(
-                f"within= names {shown(name)}, which is not a predictor of this design."
-                f"{did_you_mean(str(name), names)} Predictors: {', '.join(names)}"
-            )
+        problem = f"within= names {shown(name)}, which is not a predictor of this design"
+        check_among(name, names, problem, "Predictors:")
     return frozenset(c.name for c in columns if c.term in chosen or c.name in chosen)
 
 
@@ -411,11 +408,8 @@ def _numbers_of(
     if not isinstance(numbers, Mapping):
         raise RequestError(f"{where}= must be a mapping, {where}={{{names[0]!r}: 1}}")
     for name, value in numbers.items():
-        if name not in names:
-            raise RequestError(
-                f"{where}= names {shown(name)}, which is not a column of this design."
-                f"{did_you_mean(str(name), names)} Columns: {', '.join(names)}"
-            )
+        problem = f"{where}= names {shown(name)}, which is not a column of this design"
+        check_among(name, names, problem, "Columns:")
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not (value > 0 if positive else value != 0):
             raise RequestError(f"{where}={{{name!r}: ...}} must be a number, got {shown(value)}")

@@ -20,6 +20,7 @@ from dpmodels.errors import (
     RequestError,
     SchemaError,
     SourceError,
+    check_among,
     choice,
     did_you_mean,
     path_of,
@@ -131,11 +132,7 @@ def labels_declared(
     for what, name in (("psu", survey.psu), ("strata", survey.strata)):
         if name is None:
             continue
-        if name not in kinds:
-            raise RequestError(
-                f"{what}={shown(name)}: the data has no column of this name."
-                + did_you_mean(name, kinds)
-            )
+        check_among(name, kinds, f"{what}={shown(name)}: the data has no column of this name")
         if what == "strata" and not isinstance(variables.get(name), Levels):
             raise SchemaError(
                 f"strata={name!r} needs declared levels: schema={{{name!r}: "

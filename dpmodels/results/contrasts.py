@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
+from dpmodels.errors import NotReleasedError, RequestError, check_among, choice, did_you_mean, shown
 from dpmodels.families import LINKS
 from dpmodels.lazy import pd, special
 from dpmodels.results import inference
@@ -350,11 +350,7 @@ def contrast(record: Record, typed: Any, level: float) -> Combinations:
     for weights in listed.values():
         row = np.zeros(len(names))
         for name, w in weights.items():
-            if name not in names:
-                raise RequestError(
-                    f"no coefficient {shown(name)}.{did_you_mean(name, names)} "
-                    f"Coefficients: {', '.join(names)}"
-                )
+            check_among(name, names, f"no coefficient {shown(name)}", "Coefficients:")
             if isinstance(w, bool) or not isinstance(w, (int, float)) or not np.isfinite(w):
                 raise RequestError(f"the weight of {name!r} must be a number, got {shown(w)}")
             row[names.index(name)] = w
@@ -373,10 +369,7 @@ def ratio(record: Record, over: str, under: str, level: float) -> Combinations:
     checked_errors(record)
     names = record.estimate.names
     for name in (over, under):
-        if name not in names:
-            raise RequestError(
-                f"no mean {shown(name)}.{did_you_mean(str(name), names)} Means: {', '.join(names)}"
-            )
+        check_among(name, names, f"no mean {shown(name)}", "Means:")
     b, se = record.estimate.params, inference.standard_errors(record.estimate)
     i, j = names.index(over), names.index(under)
     if not abs(b[j]) > _CLEAR * se[j]:
@@ -571,11 +564,7 @@ def predictors(fit: Any, requested: Iterable[Any] = ()) -> list[str]:
     used: set[str] = set().union(*(atom.source.variables for atom in atoms))
     names = [name for name in fit.design.variables if name in used]
     for name in requested:
-        if name not in names:
-            raise RequestError(
-                f"{shown(name)} is not a predictor of this fit.{did_you_mean(name, names)} "
-                f"Predictors: {', '.join(names)}"
-            )
+        check_among(name, names, f"{shown(name)} is not a predictor of this fit", "Predictors:")
     return names
 
 

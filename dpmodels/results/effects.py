@@ -22,6 +22,7 @@ from dpmodels.errors import (
     NotPrivateWarning,
     NotReleasedError,
     RequestError,
+    check_among,
     choice,
     did_you_mean,
     shown,
@@ -200,10 +201,7 @@ def _groups(rows: _Rows, by: Any) -> dict[str, Any]:
         return {"": np.arange(rows.n)}
     names = [by] if isinstance(by, str) else list(by)
     for name in names:
-        if name not in rows.table:
-            raise RequestError(
-                f"by={shown(name)} is not a column of newdata.{did_you_mean(name, rows.table)}"
-            )
+        check_among(name, rows.table, f"by={shown(name)} is not a column of newdata")
     places: dict[str, Any] = {}
     for i, key in enumerate(zip(*(rows.table[name] for name in names), strict=True)):
         words = ", ".join(f"{n} = {v}" for n, v in zip(names, key, strict=True))

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
+from dpmodels.errors import NotReleasedError, RequestError, check_among, choice, shown
 from dpmodels.families import LINKS
 from dpmodels.lazy import pd, special
 from dpmodels.records import OPEN_ENDS, Estimate
@@ -588,12 +588,8 @@ def inline(
     if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 12:
         raise RequestError(f"digits={shown(digits)}: must be an int from 1 to 12")
     plain = {inference.plain_name(n): n for n in est.names}
-    chosen = name if name in est.names else plain.get(str(name))
-    if chosen is None:
-        raise RequestError(
-            f"no coefficient {shown(name)}.{did_you_mean(str(name), est.names)} Coefficients: "
-            f"{', '.join(est.names)}"
-        )
+    chosen = name if name in est.names else plain.get(str(name), name)
+    check_among(chosen, est.names, f"no coefficient {shown(name)}", "Coefficients:")
     j = est.names.index(chosen)
     low, high = inference.conf_int(est, level)
     p = inference.p_values(est)[j]

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError, choice, did_you_mean, printable, shown
+from dpmodels.errors import RequestError, check_among, choice, printable, shown
 from dpmodels.lazy import pd, special
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.records import Estimate
@@ -204,11 +204,7 @@ class MetaAnalysis(Result):
         """
         slopes = [name for name in self.names if name != "Intercept"] or list(self.names)
         term = slopes[0] if term is None else term
-        if term not in self.names:
-            raise RequestError(
-                f"no coefficient {shown(term)}.{did_you_mean(str(term), self.names)} "
-                f"Coefficients: {', '.join(self.names)}"
-            )
+        check_among(term, self.names, f"no coefficient {shown(term)}", "Coefficients:")
         j = self.names.index(term)
         half = inference.quantile(self.level) * self.errors[:, j]
         frame = pd.DataFrame(

@@ -25,7 +25,7 @@ from dpmodels.after.moments import (
     slopes,
 )
 from dpmodels.arrays import Array
-from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown
+from dpmodels.errors import NotReleasedError, RequestError, check_among, did_you_mean, shown
 from dpmodels.formula.describe import independent, public_points, response_column
 from dpmodels.lazy import pd, special
 from dpmodels.results.inference import terms_of
@@ -177,11 +177,8 @@ def _problem(
     """Return release, constant, response functional and the terms of the others."""
     facts, constant = _facts(record)
     columns = _columns(facts)
-    if response not in columns:
-        raise RequestError(
-            f"{shown(response)} is not a column of the release.{did_you_mean(response, columns)} "
-            f"It holds {', '.join(columns)}"
-        )
+    problem = f"{shown(response)} is not a column of the release"
+    check_among(response, columns, problem, "It holds")
     others = {t: cols for t, cols in _terms(record, facts).items() if response not in cols}
     free = _free(record, facts, [n for cols in others.values() for n in cols])
     terms = {t: [n for n in cols if n in free] for t, cols in others.items()}

@@ -15,7 +15,13 @@ import numpy as np
 
 from dpmodels import messages
 from dpmodels.arrays import Array
-from dpmodels.errors import NotReleasedError, RequestError, UtilityWarning, did_you_mean, shown
+from dpmodels.errors import (
+    NotReleasedError,
+    RequestError,
+    UtilityWarning,
+    check_among,
+    shown,
+)
 from dpmodels.lazy import pd, special
 from dpmodels.notes import Note
 from dpmodels.records import check_n, check_seed
@@ -52,10 +58,7 @@ def prior_of(prior: Any, names: Sequence[str]) -> tuple[Array, Array]:
     if not isinstance(prior, Mapping):
         prior = dict.fromkeys(names, (0.0, prior))
     for name, value in prior.items():
-        if name not in names:
-            raise RequestError(
-                f"prior= names {name!r}, which is not a coefficient.{did_you_mean(name, names)}"
-            )
+        check_among(name, names, f"prior= names {name!r}, which is not a coefficient")
         pair = value if isinstance(value, (tuple, list)) else (0.0, value)
         try:
             center, sd = (float(x) for x in pair)

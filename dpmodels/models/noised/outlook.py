@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.errors import RequestError, check_among, shown
 from dpmodels.formula.design import Design
 from dpmodels.models.noised.calibration import NoisePlan
 from dpmodels.models.noised.release import TablePlan, noise_at
@@ -202,10 +202,7 @@ def checked_guesses(what: str, guesses: Any, columns: tuple[str, ...]) -> dict[s
         raise RequestError(f"{what} must be a mapping such as {{'x': 0.5}}, got {shown(guesses)}")
     out = {}
     for name, value in guesses.items():
-        if name not in columns:
-            raise RequestError(
-                f"{what}: no column {shown(name)}.{did_you_mean(str(name), columns)}"
-            )
+        check_among(name, columns, f"{what}: no column {shown(name)}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
             raise RequestError(f"{what}[{name!r}] must be a number, got {shown(value)}")
         out[str(name)] = float(value)

@@ -23,9 +23,9 @@ from dpmodels.arrays import Array
 from dpmodels.door import checked, row_count, rows_of, run_stage
 from dpmodels.errors import (
     RequestError,
+    check_among,
     choice,
     damage_reported,
-    did_you_mean,
     path_of,
     shown,
 )
@@ -376,10 +376,7 @@ class NoisyTable(Written):
 
     def column(self, name: str) -> int:
         """Return the position of a noised column."""
-        if name not in self.names:
-            raise RequestError(
-                f"the release has no noised column {name!r}.{did_you_mean(name, self.names)}"
-            )
+        check_among(name, self.names, f"the release has no noised column {name!r}")
         return self.names.index(name)
 
     def __repr__(self) -> str:
