@@ -55,13 +55,11 @@ from dpmodels.results.record import (
 )
 from dpmodels.results.summary import Summary, build, notes_of
 from dpmodels.tables import table as table_files
-from dpmodels.tables.table import Written, also, own_names
+from dpmodels.tables.table import Axes, Written, also, own_names
 from dpmodels.units import named
 from dpmodels.verbs import function_of, new_release, verb_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from dpmodels.planning import Plan
     from dpmodels.privacy.reports import Ledger
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -12,6 +13,7 @@ from dpmodels.errors import RequestError, choice, did_you_mean
 from dpmodels.errors import shown as quoted
 from dpmodels.results.effect_curve import effect_curve
 from dpmodels.results.factors import hidden
+from dpmodels.results.fit import Fit
 from dpmodels.results.inference import (
     Labels,
     all_labels,
@@ -22,14 +24,7 @@ from dpmodels.results.inference import (
     terms_of,
 )
 from dpmodels.tables.pictures import wrap_label
-from dpmodels.tables.table import new_axes, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matplotlib.axes import Axes
-
-    from dpmodels.results.fit import Fit
+from dpmodels.tables.table import Axes, new_axes, one_line
 
 #: Rows between the marks of two fits in one plot.
 APART = 0.2

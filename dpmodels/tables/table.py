@@ -45,8 +45,9 @@ from dpmodels.tables.markup import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+    from matplotlib.axes import Axes as Axes
+else:
+    Axes = Any
 
 #: Names of the formats -> the function that renders.
 FORMATS: dict[str, Callable[[Content], str]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,7 @@ from dpmodels.models.survival.table import CellNoise, layout_of
 from dpmodels.tables.content import Column
 from dpmodels.tables.numbers import fixed, spread_of, to_error
 from dpmodels.tables.pictures import numbers_under_axis
-from dpmodels.tables.table import Table, grid, interval_heads, new_axes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+from dpmodels.tables.table import Axes, Table, grid, interval_heads, new_axes
 
 #: Rows of a life table that a summary shows.
 _SHOWN = 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +12,7 @@ from dpmodels.lazy import special
 from dpmodels.models.table.layout import Section
 from dpmodels.models.table.show import cell_of, layout_from, parts, title_of
 from dpmodels.tables.pictures import draw_histogram
-from dpmodels.tables.table import new_axes, one_line
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from dpmodels.tables.table import Axes, new_axes, one_line
 
 
 def _chosen(fit: Any, what: str | None) -> Any:
