@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels.errors import RequestError
 from dpmodels.own.levels import MOST_VALUES, STEP
@@ -18,11 +18,8 @@ from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.privacy.run import stability_threshold
 from dpmodels.tables.content import Column, Layout
 from dpmodels.tables.table import Shown, Table, grid
-from dpmodels.units import unit_of
+from dpmodels.units import Person, unit_of
 from dpmodels.variables import Levels, as_key, missing_spans
-
-if TYPE_CHECKING:
-    from dpmodels.units import Person
 
 #: Part of delta for a value that only one row, or person, has and that exceeds the threshold.
 FAILURE = 0.25

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +19,12 @@ from dpmodels.arrays import Array
 from dpmodels.core.release import Release
 from dpmodels.core.rows import Rows, clip, linear, stack, where
 from dpmodels.core.sets import Counted
+from dpmodels.families import Family, Link
+from dpmodels.formula.design import Design
 from dpmodels.lazy import special
 from dpmodels.scoring import rules
+from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.scoring.passes import Centre, affine_of
-
-if TYPE_CHECKING:
-    from dpmodels.families import Family, Link
-    from dpmodels.formula.design import Design
-    from dpmodels.scoring.pass_plan import PassPlan
 
 
 @dataclass(frozen=True, eq=False)

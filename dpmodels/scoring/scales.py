@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from dpmodels.core.release import Release
 from dpmodels.core.rows import Rows, clip, where
 from dpmodels.core.sets import Bins
 from dpmodels.formula.build import build_design
-from dpmodels.formula.design import variables_of
+from dpmodels.formula.design import Design, variables_of
 from dpmodels.lazy import special
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
@@ -28,10 +28,6 @@ from dpmodels.scoring.coordinates import Coordinates, most_root, narrowed
 from dpmodels.scoring.pass_plan import count_of, power_of_two
 from dpmodels.sums.ask import ALL, Read
 from dpmodels.variables import Binary, Levels, Text
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-
 
 # -- Rows: centre and scale of every numeric variable (``theory.md``, 3.1).
 #
