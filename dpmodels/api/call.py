@@ -234,7 +234,8 @@ def call(
     """Run one call: its public part, the charge, rows and noise, arithmetic on released numbers.
 
     ``default`` is the method where none is asked for, or a function that chooses it;
-    ``arguments`` are the other arguments of the verb, each under its name.
+    ``arguments`` are the other arguments of the verb, each under its name: ``**locals()`` of a verb
+    that changes none.
     """
     from dpmodels.results.fit import Fit
 

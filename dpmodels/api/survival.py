@@ -98,11 +98,7 @@ def dp_survfit(
     >>> bool(fit.quantile(0.5)["estimate"].between(6, 8).all())
     True
     """
-    return call(
-        "dp_survfit", default="table", formula=formula, data=data, eps=eps, delta=delta,
-        times=times, breaks=breaks, conf_type=conf_type, cause=cause, method=method, schema=schema,
-        bounds=bounds, budget=budget, seed=seed, progress=progress, options=options,
-    )  # fmt: skip
+    return call("dp_survfit", default="table", **locals())
 
 
 @like(dp_survfit)
@@ -188,11 +184,7 @@ def dp_survdiff(
                 "formula, or fit.survdiff()"
             )
         return survdiff_of(data)
-    return call(
-        "dp_survdiff", default="logrank", formula=formula, data=data, eps=eps, delta=delta,
-        times=times, breaks=breaks, cause=cause, method=method, schema=schema, bounds=bounds,
-        budget=budget, seed=seed, progress=progress, options=options,
-    )  # fmt: skip
+    return call("dp_survdiff", default="logrank", **locals())
 
 
 def survdiff_of(fit: Any) -> Fit:
@@ -299,9 +291,4 @@ def dp_coxph(
     >>> bool(0.5 < fit.params["x"] < 0.9)
     True
     """
-    return call(
-        "dp_coxph", default="scoring", formula=formula, data=data, eps=eps, delta=delta,
-        breaks=breaks, cause=cause, concordance=concordance, method=method, schema=schema,
-        bounds=bounds, public=public, budget=budget, seed=seed, progress=progress, unit=unit,
-        options=options,
-    )  # fmt: skip
+    return call("dp_coxph", default="scoring", **locals())
