@@ -12,6 +12,7 @@ from dpmodels.api.requests import Choice, check_first
 from dpmodels.errors import RequestError, shown
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import one_name
+from dpmodels.models.table.table import Moments, table_of
 from dpmodels.planning import Plan
 from dpmodels.records import Release
 from dpmodels.results.fit import Fit
@@ -21,9 +22,6 @@ from dpmodels.verbs import like
 
 def table_from_moments(formula: str, fit: Any, surplus: list[str]) -> Fit:
     """Return a table that is read off released moments, whose guarantee it states: no charge."""
-    from dpmodels.models.table.table import Moments, table_of
-    from dpmodels.results.fit import Fit
-
     if surplus:
         raise RequestError(
             f"{', '.join(surplus)} must not be given with moments: they were charged when they "

@@ -48,6 +48,7 @@ from dpmodels.privacy.seeded import SeededNoise
 from dpmodels.proof.prove import Of, rank_sensitivity
 from dpmodels.proof.statistics import Ranks
 from dpmodels.quiet import quiet
+from dpmodels.registry import method_names, methods
 from dpmodels.variables import Binary, Count, Levels, Ordered, Real
 
 # -- Findings and their confidence bounds
@@ -828,8 +829,6 @@ def audit(
     -------
     Runs on synthetic data. A passed audit refutes nothing; it is not a proof.
     """
-    from dpmodels.registry import method_names, methods
-
     verbs = [str(v) for v in dict.fromkeys(methods()["verb"])]
     registered = dict.fromkeys([*((v, name) for v in verbs for name in method_names(v)), *_CASES])
     keys = [k for k in registered if k[1] == method and verb in (None, k[0])]

@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dpmodels.api.call import versions
 from dpmodels.errors import BudgetError, DamagedError, DPModelsError, RequestError, damage_reported
 from dpmodels.privacy.account import joint
 from dpmodels.privacy.budget import Budget
 from dpmodels.privacy.reports import kind_of
+from dpmodels.results import load
 from dpmodels.study.asked import canonical_hash
 from dpmodels.tables.table import Shown, Table, check_seal, plain, sealed
 from dpmodels.units import named
@@ -178,8 +180,6 @@ def charges_of(budget: Budget, study: str, name: str) -> list[Any]:
 
 def record_text(ran: Any, outputs: Any, budget: Any) -> str:
     """Return the record of a run as JSON text, with its checksum."""
-    from dpmodels.api.call import versions
-
     paper, private = ran.paper, not ran.rehearsal
     ours = [charge for o in ran.outcomes for charge in o.charges]
     numbers = [charge.number for charge in ours] or [math.inf]
@@ -330,8 +330,6 @@ def _of_files(folder: Path, record: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_totals(folder: Path, record: Mapping[str, Any]) -> Iterator[str]:
     """Compose the charges of the fits and compare; lost fits are not counted."""
-    from dpmodels.results import load
-
     paid = [release for release in record["releases"] if release["charged"]]
     guarantees = []
     for release in (release for release in paid if release["status"] != "lost"):

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.api.call import plan
 from dpmodels.errors import (
     BudgetError,
     BudgetExceededError,
@@ -33,6 +34,7 @@ from dpmodels.privacy.account import joint
 from dpmodels.privacy.budget import Budget
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
+from dpmodels.results import etable, load
 from dpmodels.study.asked import (
     NOT_OPTIONS,
     Asked,
@@ -44,6 +46,7 @@ from dpmodels.study.asked import (
     source_of,
 )
 from dpmodels.study.record import Folder, charges_of, hold_ledger, mark_of, record_text
+from dpmodels.survey import Survey
 from dpmodels.tables.table import Shown, Table, plain
 from dpmodels.variables import TIME_UNITS
 from dpmodels.verbs import verb_of
@@ -221,8 +224,6 @@ def _released(
     paper: Paper, request: Asked, rows: Any, budget: Budget, folder: Folder, *, again: bool
 ) -> Outcome:
     """Read a release back, or make it; a missing result is an outcome, not an error."""
-    from dpmodels.results import load
-
     file, private = _file(folder, request), bool(budget.token)
     charges = charges_of(budget, paper.hash, request.name) if private else []
     if private and file.exists():
@@ -564,9 +565,6 @@ def _outlook(paper: Paper, request: Asked) -> Outlook:
 
 def _forecast(paper: Paper, verb: str, formula: str, arguments: dict[str, Any]) -> str:
     """Return "fine", "rough" or "not determined", from the forecast of the plan."""
-    from dpmodels.api.call import plan
-    from dpmodels.survey import Survey
-
     if isinstance(arguments.get("design"), Mapping):
         arguments["design"] = Survey(**arguments["design"])
     planned = plan(formula, n=paper.size, verb=verb, **arguments)
@@ -738,7 +736,5 @@ def try_to_compute(compute: Any) -> tuple[Any, str]:
 
 def side_by_side(side: Any, fits: Mapping[str, Any]) -> Any:
     """Return the table of several fits."""
-    from dpmodels.results import etable
-
     options = {k: v for k, v in side.options.items() if k not in ("file", "type")}
     return etable([fits[name] for name in side.fits], title=side.title or side.name, **options)
