@@ -7,7 +7,6 @@ result lists is what it can do. ``Fit(plan, release, estimate)`` makes one of th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -55,7 +54,7 @@ from dpmodels.results.record import (
 )
 from dpmodels.results.summary import Summary, build, notes_of
 from dpmodels.tables import table as table_files
-from dpmodels.tables.table import Axes, Written, also, own_names
+from dpmodels.tables.table import Axes, Written, also
 from dpmodels.units import named
 from dpmodels.verbs import function_of, new_release, verb_of
 
@@ -221,9 +220,6 @@ class Fit(Written, Held, MaketablesPlugin):
     def __reduce__(self) -> tuple[Any, ...]:
         return Fit._of, (self._record,)
 
-    def __dir__(self) -> list[str]:
-        return sorted({*own_names(self), *dict(self.kind.views)})
-
     def __getitem__(self, name: Any) -> Any:
         raise RequestError(
             f"a fit has no items: fit.params[{shown(name)}], fit.tidy() for a table of all"
@@ -234,9 +230,6 @@ class Fit(Written, Held, MaketablesPlugin):
     def _absent(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        view = dict(self.kind.views).get(name)
-        if view is not None:
-            return partial(function_of(view), self)
         stats = self._record.estimate.stats
         if _STATS.get(name) in stats:
             return float(stats[_STATS[name]])
