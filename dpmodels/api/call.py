@@ -234,8 +234,7 @@ def call(
     """Run one call: its public part, the charge, rows and noise, arithmetic on released numbers.
 
     ``default`` is the method where none is asked for, or a function that chooses it;
-    ``arguments`` are the other arguments of the verb, each under its name: ``**locals()`` of a verb
-    that changes none.
+    ``arguments`` are the other arguments of the verb, each under its name.
     """
     from dpmodels.results.fit import Fit
 

@@ -106,7 +106,11 @@ def dp_eptr(
     2.9
     """
     names = _named(names, size)
-    return call("dp_eptr", default="coin", **locals())
+    return call(
+        "dp_eptr", default="coin", estimator=estimator, safety=safety, alpha=alpha, formula=formula,
+        data=data, eps=eps, delta=delta, method=method, size=size, names=names, schema=schema,
+        bounds=bounds, budget=budget, seed=seed, options=options,
+    )  # fmt: skip
 
 
 @like(dp_ols)

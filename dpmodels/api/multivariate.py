@@ -100,7 +100,11 @@ def dp_mean(
     """
     typed: tuple[Any, dict[str, Any]] = (formula, {})
     formula = columns_formula(formula)
-    return call("dp_mean", default="clipped", **locals())
+    return call(
+        "dp_mean", typed=typed, default="clipped", formula=formula, data=data, eps=eps, delta=delta,
+        method=method, schema=schema, bounds=bounds, inference=inference, budget=budget, seed=seed,
+        progress=progress, options=options,
+    )  # fmt: skip
 
 
 def columns_arguments(
@@ -231,7 +235,11 @@ def dp_pca(
     typed: tuple[Any, dict[str, Any]] = (formula, {})
     formula = columns_formula(formula)
     method = options.pop("method", None)
-    return call("dp_pca", default="gptr", **locals())
+    return call(
+        "dp_pca", typed=typed,
+        default="gptr", formula=formula, data=data, eps=eps, delta=delta, k=k,
+        schema=schema, bounds=bounds, budget=budget, seed=seed, options=options, method=method,
+    )  # fmt: skip
 
 
 @like(dp_ols)
@@ -278,7 +286,11 @@ def dp_npreg(
     >>> fit.predict(pd.DataFrame({"disea": [5.0, 20.0]})).round(1).tolist()
     [0.8, 1.2]
     """
-    return call("dp_npreg", default="functional", **locals())
+    return call(
+        "dp_npreg", default="functional", formula=formula, data=data, eps=eps, delta=delta,
+        method=method, schema=schema, bounds=bounds, inference=inference, budget=budget, seed=seed,
+        progress=progress, options=options,
+    )  # fmt: skip
 
 
 @like(dp_ols)
@@ -327,7 +339,11 @@ def dp_bayes(
     >>> fit.predict(data.head(2)).tolist()
     [0, 0]
     """
-    return call("dp_bayes", default="sums", **locals())
+    return call(
+        "dp_bayes", default="sums", formula=formula, data=data, eps=eps, delta=delta, method=method,
+        schema=schema, bounds=bounds, inference=inference, budget=budget, seed=seed,
+        progress=progress, options=options,
+    )  # fmt: skip
 
 
 # -- ``dp_iv``: two-stage least squares with differential privacy.

@@ -119,7 +119,12 @@ def dp_ols(
     >>> fit.released
     True
     """
-    return call("dp_ols", default=lambda: choose_method("dp_ols", method, public), **locals())
+    return call(
+        "dp_ols", default=lambda: choose_method("dp_ols", method, public), formula=formula,
+        data=data, eps=eps, delta=delta, method=method, schema=schema, bounds=bounds, public=public,
+        inference=inference, budget=budget, seed=seed, progress=progress, unit=unit,
+        options=options,
+    )  # fmt: skip
 
 
 @like(dp_ols)
@@ -289,8 +294,12 @@ def dp_quantreg(
     ``unit="attribute"``: one attribute of a row. Neighbours: replace one, n public (or
     ``relation="add-remove"``). Charged: (eps, delta), before noise is drawn. On a release: nothing.
     """
-    tau = options.pop("q", tau)  # statsmodels' word
-    return call("dp_quantreg", default="scoring", **locals())
+    options = quantreg_arguments(formula, method, {"tau": tau, **options}, inference, delta)[2]
+    return call(
+        "dp_quantreg", default="scoring", formula=formula, data=data, eps=eps, delta=delta,
+        method=method, schema=schema, bounds=bounds, public=public, inference=inference,
+        budget=budget, seed=seed, progress=progress, unit=unit, options=options,
+    )  # fmt: skip
 
 
 def quantreg_arguments(
@@ -376,7 +385,11 @@ def dp_mest(
             f"dp_mest needs a loss: dp_mest({shown(formula)}, data, loss='huber', ...), or "
             "'expectile', 'median', dp.IndexLoss(...)"
         )
-    return call("dp_mest", default="scoring", **locals())
+    return call(
+        "dp_mest", default="scoring", formula=formula, data=data, loss=loss, eps=eps, delta=delta,
+        method=method, schema=schema, bounds=bounds, public=public, inference=inference,
+        budget=budget, seed=seed, progress=progress, unit=unit, options=options,
+    )  # fmt: skip
 
 
 # -- ``dp_feols``, ``dp_fepois``: regressions with an effect of every person.
@@ -642,7 +655,10 @@ def dp_fepois(
     >>> bool(0.35 < fit.params["x"] < 0.65)
     True
     """
-    return _fit("dp_fepois", **locals())
+    return _fit(
+        "dp_fepois", formula, data, unit=unit, schema=schema, eps=eps, delta=delta, bounds=bounds,
+        budget=budget, seed=seed, progress=progress, options=options,
+    )  # fmt: skip
 
 
 # -- ``dp_polr``, ``dp_multinom``: regressions of ordered and of unordered categories.

@@ -100,7 +100,11 @@ def dp_survfit(
     >>> bool(fit.quantile(0.5)["estimate"].between(6, 8).all())
     True
     """
-    return call("dp_survfit", default="table", **locals())
+    return call(
+        "dp_survfit", default="table", formula=formula, data=data, eps=eps, delta=delta,
+        times=times, breaks=breaks, conf_type=conf_type, cause=cause, method=method, schema=schema,
+        bounds=bounds, budget=budget, seed=seed, progress=progress, options=options,
+    )  # fmt: skip
 
 
 @like(dp_survfit)
@@ -186,7 +190,11 @@ def dp_survdiff(
                 "formula, or fit.survdiff()"
             )
         return survdiff_of(data)
-    return call("dp_survdiff", default="logrank", **locals())
+    return call(
+        "dp_survdiff", default="logrank", formula=formula, data=data, eps=eps, delta=delta,
+        times=times, breaks=breaks, cause=cause, method=method, schema=schema, bounds=bounds,
+        budget=budget, seed=seed, progress=progress, options=options,
+    )  # fmt: skip
 
 
 def survdiff_of(fit: Any) -> Fit:
@@ -289,4 +297,9 @@ def dp_coxph(
     >>> bool(0.5 < fit.params["x"] < 0.9)
     True
     """
-    return call("dp_coxph", default="scoring", **locals())
+    return call(
+        "dp_coxph", default="scoring", formula=formula, data=data, eps=eps, delta=delta,
+        breaks=breaks, cause=cause, concordance=concordance, method=method, schema=schema,
+        bounds=bounds, public=public, budget=budget, seed=seed, progress=progress, unit=unit,
+        options=options,
+    )  # fmt: skip
