@@ -561,16 +561,14 @@ def plan_table(plan: Plan[Any]) -> Table:
     titles = ["column", "kind", "range", *(["expected privacy se"] * has_errors)]
     titles += ["forecast"] * bool(forecasts)
     below = plain(("what is released", "mechanism", "share", "mu", "delta+"), steps)
-    return replace(
-        plain(titles, columns),
-        title="Plan of a private fit (no data read, nothing charged)",
-        facts=tuple(_head(plan)),
-        more=(below,),
+    return plain(
+        titles, columns, title="Plan of a private fit (no data read, nothing charged)",
+        facts=tuple(_head(plan)), more=(below,),
         notes=(
             *plan.reasons, *filter(None, (plan.forecast, plan.refusal)), *plan.advice,
             *_assumption(plan),
         ),
-    )
+    )  # fmt: skip
 
 
 #: Forecasts from ranges alone, over the privacy se of fits of real tables with ranges

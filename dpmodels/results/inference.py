@@ -37,18 +37,6 @@ from dpmodels.tables.table import Result, Table, also, forest, named_rows, new_a
 KINDS = ("total", "sampling", "privacy")
 #: Level of the interval from which :func:`interval_errors` is computed.
 DECIDES = 0.95
-TIDY = (
-    "term",
-    "estimate",
-    "std_error",
-    "std_error_sampling",
-    "std_error_privacy",
-    "statistic",
-    "p_value",
-    "conf_low",
-    "conf_high",
-    "bias_bound",
-)
 
 
 def series(values: Array, names: tuple[str, ...], title: str) -> pd.Series[float]:
@@ -303,21 +291,21 @@ def tidy(
     params = np.array(est.params)
     if exponentiate:
         params, low, high = np.exp(params), np.exp(low), np.exp(high)
-    columns = (
-        list(est.names),
-        params,
-        standard_errors(est),
-        standard_errors(est, "sampling"),
-        standard_errors(est, "privacy"),
-        statistics(est),
-        p_values(est),
-        low,
-        high,
-        np.full(est.params.shape, np.nan) if est.bias is None else np.array(est.bias),
+    ends = {"conf_low": low, "conf_high": high} if conf_int_ else {}
+    bias = np.full(est.params.shape, np.nan) if est.bias is None else np.array(est.bias)
+    frame = pd.DataFrame(
+        {
+            "term": list(est.names),
+            "estimate": params,
+            "std_error": standard_errors(est),
+            "std_error_sampling": standard_errors(est, "sampling"),
+            "std_error_privacy": standard_errors(est, "privacy"),
+            "statistic": statistics(est),
+            "p_value": p_values(est),
+            **ends,
+            "bias_bound": bias,
+        }
     )
-    frame = pd.DataFrame(dict(zip(TIDY, columns, strict=True)))
-    if not conf_int_:
-        frame = frame.drop(columns=["conf_low", "conf_high"])
     return styled(frame, style)
 
 

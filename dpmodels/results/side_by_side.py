@@ -37,7 +37,7 @@ from dpmodels.results.summary import STARS, response_of
 from dpmodels.tables.content import RULE, Column, Layout, Row
 from dpmodels.tables.markup import ascii_text
 from dpmodels.tables.numbers import by_row, number, places
-from dpmodels.tables.table import SUFFIXES, Result, Table, also, check_file, forest, write_as
+from dpmodels.tables.table import SUFFIXES, Result, Table, also, check_file, forest, grid, write_as
 from dpmodels.units import column_of
 
 #: Other names of the types, as in ``summary(fmt)``.
@@ -101,12 +101,8 @@ class Etable(Result):
         longest = max(len(ascii_text(row.cells[0])) for row in self.rows if row.cells)
         names = Column(left=True, width=max(16, longest + 1))
         columns = (names, *(Column(label, width=14) for label in self.fits))
-        return Table(
-            title=self.title,
-            columns=columns,
-            rows=self.rows,
-            notes=self.notes,
-            layout=_ETABLE_LAYOUT,
+        return grid(
+            columns, self.rows, title=self.title, notes=self.notes, layout=_ETABLE_LAYOUT
         )
 
     def tidy(self) -> Any:

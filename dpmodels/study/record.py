@@ -11,7 +11,7 @@ import sqlite3
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -279,8 +279,8 @@ class Verified(Shown):
         rows = [(o["name"], o["kind"], o["of"], o["sha256"][:12]) for o in self.record["outputs"]]
         cost = (self.record["guarantee"] or {"statement": "nothing was charged"})["statement"]
         rehearsed = self.record["run"]["mode"] == "rehearsal"
-        return replace(
-            plain(("output", "what", "of", "sha256"), rows), title="Outputs of a study",
+        return plain(
+            ("output", "what", "of", "sha256"), rows, title="Outputs of a study",
             facts=(
                 ("Study", self.record["study"]["text"]["study"]["title"]),
                 ("Verdict", "DOES NOT HOLD" if self.problems else "holds"),

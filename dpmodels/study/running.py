@@ -106,8 +106,8 @@ class Ran(dict[str, Any], Shown):  # type: ignore[misc]
             paid = "; ".join(f"(eps = {eps:g}, delta = {delta:.3g})" for eps, delta in pairs)
             rows.append((o.asked.name, o.status + ", read back" * o.back, paid or "nothing"))
         title = "REHEARSAL: " * self.rehearsal + str(self.paper.get("study", "title"))
-        table = plain(("release", "outcome", "charged"), rows)
-        return replace(table, title=title, notes=tuple(self.missing))
+        heads = ("release", "outcome", "charged")
+        return plain(heads, rows, title=title, notes=tuple(self.missing))
 
     __str__, __repr__ = Shown.__str__, Shown.__str__
 
@@ -609,21 +609,21 @@ class Checked(Shown):
         """Return the faults, or the plan."""
         if self.problems or self.total is None:
             rows = [(text,) for text in self.problems]
-            return replace(plain(("what to mend",), rows), title=f"{self.title}: cannot run")
+            return plain(("what to mend",), rows, title=f"{self.title}: cannot run")
         lines = [
             (o.asked.name, f"{o.asked.verb}: {o.asked.formula}", f"{o.asked.eps:g}",
              f"{o.asked.delta:.3g}", o.forecast)
             for o in self.outlooks
         ]  # fmt: skip
-        return replace(
-            plain(("release", "what", "eps", "delta", "forecast"), lines),
+        return plain(
+            ("release", "what", "eps", "delta", "forecast"), lines,
             title=f"{self.title}: can run (no data read, nothing charged)",
             facts=(("Together", self.total.statement()), ("Left of the budget", self.left)),
             notes=(
                 *(f"{o.asked.name}: {note}" for o in self.outlooks for note in o.notes),
                 *((_PLAIN_SUMS,) if self.rule == "basic" else ()),
             ),
-        )
+        )  # fmt: skip
 
 
 def check(paper: Paper, ledger: Any = None) -> Checked:

@@ -248,13 +248,15 @@ def interval_heads(level: float, end: str = "") -> tuple[Column, Column]:
     return Column("low", over), Column("high", over)
 
 
-def plain(labels: Sequence[str], rows: Iterable[tuple[str, ...]], *, label: int = 0) -> Table:
+def plain(
+    labels: Sequence[str], rows: Iterable[Iterable[str]], *, label: int = 0, **parts: Any
+) -> Table:
     """Return a table of words: every column to the left, no rule under the headers.
 
     ``label``: width of the labels of facts in text; 0: that of the longest.
     """
     columns = (Column(text, left=True, width=len(text) + 2) for text in labels)
-    return grid(columns, rows, layout=Layout(ruled=False, label=label))
+    return grid(columns, rows, layout=Layout(ruled=False, label=label), **parts)
 
 
 # -- A table written to a file; a result as JSON, and read back.

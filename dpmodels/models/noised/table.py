@@ -344,12 +344,11 @@ class NoisyTable(Written):
             )
         ]  # fmt: skip
         tail = "Noised cells lie outside their ranges and levels: do not clip, round or select on"
-        return replace(
-            plain(("column", "kind", "range", "noise sd", "sd / range"), rows, label=24),
-            title="Noised table",
-            facts=tuple(head),
+        return plain(
+            ("column", "kind", "range", "noise sd", "sd / range"), rows, label=24,
+            title="Noised table", facts=tuple(head),
             notes=(*map(str, notes_of_table(self)), f"{tail} them."),
-        )
+        )  # fmt: skip
 
     def _shown(self) -> Table:
         return self.summary()
