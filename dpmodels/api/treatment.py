@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels.api.call import as_typed, call
 from dpmodels.api.regressions import dp_ols
@@ -13,13 +13,10 @@ from dpmodels.api.requests import check_first
 from dpmodels.errors import FormulaError, RequestError, shown
 from dpmodels.formula.schema import Schema, declared_schema
 from dpmodels.formula.words import one_name
+from dpmodels.results.fit import Fit
 from dpmodels.sources.tasks import as_source
 from dpmodels.variables import Binary, Levels
 from dpmodels.verbs import like
-
-if TYPE_CHECKING:
-    from dpmodels.formula.schema import Schema
-    from dpmodels.results import Fit
 
 __all__ = ["dp_ate"]
 

@@ -429,9 +429,6 @@ def notes_of_table(rel: NoisyTable, *, brief: bool = False) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-# -- The private stage of a release: rows in, a noised table out.
-
-
 # -- New records for an existing release: the same design, the same noise, a fresh run.
 
 

@@ -178,9 +178,6 @@ def release_quantiles(
     return out
 
 
-# -- Backends of ``dp_quantile``: what "em" and "tree" share, and "em" itself.
-
-
 # -- Ends of intervals of quantiles on a public grid (``theory.md``, 2.3)
 
 
