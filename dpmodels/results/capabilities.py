@@ -26,6 +26,7 @@ from dpmodels.results.effects import (
     avg_predictions,
     avg_slopes,
     charged_means,
+    shrunk,
     widths,
 )
 from dpmodels.results.inference import AnovaTable, JointTest
@@ -591,8 +592,6 @@ class Predictions(Held):
         -------
         Post-processing of released and public numbers: costs nothing.
         """
-        from dpmodels.results.effects import shrunk
-
         return inference.series(shrunk(self._record), self._record.estimate.names, "shrunk")
 
     shrunk = also(_shrunk)

@@ -19,6 +19,7 @@ from dpmodels.lazy import pd, special
 from dpmodels.results import inference
 from dpmodels.results import inference as f
 from dpmodels.results.inference import checked_errors, hypothesis_of
+from dpmodels.results.joint import equivalence as tested_equivalence
 from dpmodels.results.joint import joined
 from dpmodels.results.record import Record, interval_of
 from dpmodels.tables.numbers import by_row, places
@@ -64,9 +65,7 @@ class Combinations(Result):
 
     def hypotheses(self, *, equivalence: Any, level: float | None = None) -> Any:
         """Return two one-sided tests that the rows are inside public margins; free."""
-        from dpmodels.results import joint
-
-        return joint.equivalence(self, equivalence, level)
+        return tested_equivalence(self, equivalence, level)
 
     def conf_int(self, level: float | None = None) -> Array:
         """Return (k, 2) ends of intervals; half widths allow for bounded bias. Not adjusted."""

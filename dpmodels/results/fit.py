@@ -21,7 +21,9 @@ from dpmodels.errors import (
 )
 from dpmodels.lazy import pd
 from dpmodels.notes import Notes
+from dpmodels.planning import Plan
 from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.reports import Ledger
 from dpmodels.quiet import quiet, tell
 from dpmodels.records import Estimate, Release
 from dpmodels.results import inference
@@ -57,10 +59,6 @@ from dpmodels.tables import table as table_files
 from dpmodels.tables.table import Axes, Written, also
 from dpmodels.units import named
 from dpmodels.verbs import function_of, new_release, verb_of
-
-if TYPE_CHECKING:
-    from dpmodels.planning import Plan
-    from dpmodels.privacy.reports import Ledger
 
 _MOMENTS = (
     "R-squared is a function of released second moments, which linear models with an intercept "
