@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dpmodels.errors import RequestError, choice, did_you_mean
+from dpmodels.errors import RequestError, check_among, choice
 from dpmodels.errors import shown as quoted
 from dpmodels.results.effect_curve import effect_curve
 from dpmodels.results.factors import hidden
@@ -251,12 +251,9 @@ def _panels(
                 panels[name] = listed
     else:
         panels = {str(k): [v] if isinstance(v, str) else list(v) for k, v in dict(groups).items()}
-        unknown = [n for listed in panels.values() for n in listed if n not in every]
-        if unknown:
-            raise RequestError(
-                f"groups= names {quoted(unknown[0])}, which is not a coefficient."
-                f"{did_you_mean(unknown[0], every)} Coefficients: {', '.join(every)}"
-            )
+        for name in (name for listed in panels.values() for name in listed):
+            problem = f"groups= names {quoted(name)}, which is not a coefficient"
+            check_among(name, every, problem, "Coefficients:")
     if not panels:
         raise RequestError("groups= leaves no coefficient to show")
     heights = [len(v) + 0.8 for v in panels.values()]
