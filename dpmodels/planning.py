@@ -30,6 +30,7 @@ from dpmodels.privacy.mechanisms import (
     pair_of_rows,
 )
 from dpmodels.privacy.proofs import PROOF_OF_METHOD
+from dpmodels.privacy.reports import shown_step
 from dpmodels.records import Request
 from dpmodels.tables.table import Shown, Table, plain
 
@@ -532,8 +533,6 @@ def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
 
 def plan_table(plan: Plan[Any]) -> Table:
     """Return the plan as a table of columns, and one of the releases below it."""
-    from dpmodels.privacy.reports import shown_step
-
     has_errors, forecasts = bool(plan.expected_se), plan.coefficient_forecasts
     columns = [
         (

@@ -15,6 +15,7 @@ from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
 from dpmodels.formula.design import Design
 from dpmodels.models.noised.model import Model, second_model
+from dpmodels.models.noised.objective import BOX_RADIUS, Ball
 from dpmodels.notes import Note
 from dpmodels.records import Estimate, Request
 
@@ -331,8 +332,6 @@ def fit_function(
 ) -> Estimate:  # fmt: skip
     """Minimise the corrected mean of a user's function from the naive fit, by BFGS."""
     from scipy.optimize import Bounds, minimize
-
-    from dpmodels.models.noised.objective import BOX_RADIUS, Ball
 
     scale, slopes = column_scales(design, model)
     radius = float(request.options.get("radius") or BOX_RADIUS)

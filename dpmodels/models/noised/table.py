@@ -41,6 +41,7 @@ from dpmodels.own.noised import Group, Layout, Noised, noised_rows
 from dpmodels.own.radial import delta_exact, exact_eps
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
+from dpmodels.sources.tasks import as_source, need_rows
 from dpmodels.sums.ask import Ask
 from dpmodels.tables.table import (
     Table,
@@ -216,8 +217,6 @@ class NoisyTable(Written):
         after ``load``, is not recognised. Ranges, levels and scales do not change; values outside
         are clipped.
         """
-        from dpmodels.sources.tasks import as_source, need_rows
-
         checked(budget, seed)
         if hasattr(new_data, "__noisy_table__"):
             raise RequestError("append() needs new records, not a release")
