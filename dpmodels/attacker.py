@@ -20,8 +20,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpmodels.errors import RequestError, shown
-from dpmodels.tables.content import Column, Layout, Row
-from dpmodels.tables.table import Shown, Table, also, new_axes
+from dpmodels.lazy import pd
+from dpmodels.tables.content import Layout
+from dpmodels.tables.table import Shown, Table, also, grid, new_axes
 from dpmodels.units import column_of, named
 
 #: False alarms and shares of people with the condition for which numbers are printed.
@@ -197,8 +198,6 @@ class Explanation(Shown):
 
         Columns: ``false_alarm, power, prior, precision, right``.
         """
-        import pandas as pd
-
         rows = [
             (a, self.power(a), prior, self.precision(a, prior), self.right)
             for a in FALSE_ALARMS for prior in PRIORS
@@ -209,24 +208,22 @@ class Explanation(Shown):
         """Return the numbers as a table, with the sentences as notes."""
         facts = (("Protected", self.protected), ("Guarantee", self._guarantee.partition(": ")[2]))
         columns = (
-            Column("Wrongly accused,\nof 1000", left=True), Column("Found at most,\nof 1000"),
-            *(Column(f"At most right, of 100\naccused (1 in {1 / p:g})") for p in PRIORS),
+            "Wrongly accused,\nof 1000", "Found at most,\nof 1000",
+            *(f"At most right, of 100\naccused (1 in {1 / p:g})" for p in PRIORS),
         )  # fmt: skip
-        rows = tuple(
-            Row((
+        rows = (
+            (
                 f"{1000 * a:g}", _up(1000 * self.power(a), 0),
                 *(_up(100 * self.precision(a, p), 1) for p in PRIORS),
-            ))
+            )
             for a in FALSE_ALARMS
         )  # fmt: skip
-        notes, title = (*self.sentences(), *self.remarks), "Gain of an attacker"
-        if self.seeded:
-            return Table(
-                title=title, facts=facts, notes=notes, layout=replace(_EXPLAINED, grows=False)
-            )
-        return Table(
-            title=title, facts=facts, columns=columns, rows=rows, notes=notes, layout=_EXPLAINED
-        )
+        shown = ((), ()) if self.seeded else (columns, rows)
+        return grid(
+            *shown, title="Gain of an attacker", facts=facts,
+            notes=(*self.sentences(), *self.remarks),
+            layout=replace(_EXPLAINED, grows=not self.seeded),
+        )  # fmt: skip
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the largest share found against the share of false alarms (needs matplotlib).
@@ -253,9 +250,6 @@ class Explanation(Shown):
         ax.set_title("NOT PRIVATE (seeded)" if self.seeded else whom, fontsize="small")
         ax.legend(loc="lower right", fontsize="small", frameon=False)
         return ax
-
-    def __repr__(self) -> str:
-        return self.as_text()
 
 
 def percent_at_most(share: float) -> str:

@@ -10,19 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
-from dpmodels.families import LINKS, assumed_mean, family_of
+from dpmodels.families import LINKS, Family, assumed_mean, family_of
+from dpmodels.formula.design import Column, Design
 from dpmodels.privacy.mechanisms import mu_gdp
-
-if TYPE_CHECKING:
-    from dpmodels.arrays import Array
-    from dpmodels.families import Family
-    from dpmodels.formula.design import Column, Design
-    from dpmodels.records import Request
+from dpmodels.records import Request
 
 #: The three words, from good to bad.
 WORDS = ("fine", "rough", "not determined")

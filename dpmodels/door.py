@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from dpmodels import _testing
 from dpmodels.errors import (
@@ -24,18 +24,16 @@ from dpmodels.errors import (
     SourceError,
     UtilityWarning,
 )
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.ledger_file import Charge
 from dpmodels.privacy.noise import make_noise
 from dpmodels.privacy.run import FLOAT_NOTES, Run
 from dpmodels.quiet import guarded, tell
 from dpmodels.records import Release, check_seed
+from dpmodels.sources.parts import Source
 from dpmodels.sources.rows import OfRows
 from dpmodels.sums.ask import Ask
 from dpmodels.units import Person, column_of
-
-if TYPE_CHECKING:
-    from dpmodels.privacy.composition import Guarantee
-    from dpmodels.privacy.ledger_file import Charge
-    from dpmodels.sources.parts import Source
 
 __all__ = [
     "Opened",

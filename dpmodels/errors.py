@@ -247,6 +247,16 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def check_among(
+    name: Any, names: Iterable[str], problem: str, listed: str = "",
+    error: type[DPModelsError] = RequestError,
+) -> None:  # fmt: skip
+    """Refuse a name that is not among names: the problem, the closest name, and a list of all."""
+    if name not in names:
+        every = f" {listed} {', '.join(map(str, names))}" if listed else ""
+        raise error(f"{problem}.{did_you_mean(str(name), names)}{every}")
+
+
 def shown(value: Any) -> str:
     """Return how an argument of a call is written in a message: never as data could be.
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.lazy import special
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,7 @@ class Link:
 
 
 def _logistic(eta: Array) -> Array:
-    from scipy.special import expit
-
-    return expit(eta)
+    return special.expit(eta)
 
 
 def _logistic_slope(eta: Array) -> Array:
@@ -43,9 +42,7 @@ def _logistic_slope(eta: Array) -> Array:
 
 
 def _normal(eta: Array) -> Array:
-    from scipy.special import ndtr
-
-    return ndtr(eta)
+    return special.ndtr(eta)
 
 
 def _normal_density(eta: Array) -> Array:
@@ -53,9 +50,7 @@ def _normal_density(eta: Array) -> Array:
 
 
 def _normal_quantile(mean: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(mean))
+    return float(special.ndtri(mean))
 
 
 LINKS: dict[str, Link] = {
@@ -88,9 +83,7 @@ def _from_zero(y: Array) -> npt.NDArray[np.bool_]:
 
 
 def _xlogx(y: Array) -> Array:
-    from scipy.special import xlogy
-
-    return xlogy(y, y)
+    return special.xlogy(y, y)
 
 
 def _phi_of_counts(y: Array, alpha: float) -> Array:

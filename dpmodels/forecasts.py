@@ -10,10 +10,12 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dpmodels.after.inference import critical_value
+from dpmodels.arrays import Array
 from dpmodels.coefficient_forecasts import (
     Facts,
     alpha_of_request,
@@ -24,21 +26,15 @@ from dpmodels.coefficient_forecasts import (
     mean_of_response,
     variance_inflation,
 )
-from dpmodels.errors import RequestError, did_you_mean, shown
-from dpmodels.families import EVENTS_OF_SURVIVAL
+from dpmodels.errors import RequestError, check_among, shown
+from dpmodels.families import EVENTS_OF_SURVIVAL, Family
+from dpmodels.formula.design import Column
+from dpmodels.lazy import pd, special
 from dpmodels.planning import SPREAD, Plan, Replanning, spreads
+from dpmodels.records import Request
 from dpmodels.scoring.expected import Expectation, ScoreLengths, spread_of_tail
 from dpmodels.scoring.models import Quantile
 from dpmodels.tables.pictures import line_styles, outside_legend, plain_log_axis
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from dpmodels.arrays import Array
-    from dpmodels.families import Family
-    from dpmodels.formula.design import Column
-    from dpmodels.records import Request
-
 
 # -- What n or what eps would reach a wanted error, or a power: planning by planning again
 
@@ -165,11 +161,8 @@ def _checked_within(plan: Plan[Any], within: Any) -> frozenset[str]:
         raise RequestError(f"within= must be a list of columns, within=[{names[0]!r}]")
     chosen = list(within)
     for name in chosen:
-        if name not in names:
-            raise RequestError(
-                f"within= names {shown(name)}, which is not a predictor of this design."
-                f"{did_you_mean(str(name), names)} Predictors: {', '.join(names)}"
-            )
+        problem = f"within= names {shown(name)}, which is not a predictor of this design"
+        check_among(name, names, problem, "Predictors:")
     return frozenset(c.name for c in columns if c.term in chosen or c.name in chosen)
 
 
@@ -415,11 +408,8 @@ def _numbers_of(
     if not isinstance(numbers, Mapping):
         raise RequestError(f"{where}= must be a mapping, {where}={{{names[0]!r}: 1}}")
     for name, value in numbers.items():
-        if name not in names:
-            raise RequestError(
-                f"{where}= names {shown(name)}, which is not a column of this design."
-                f"{did_you_mean(str(name), names)} Columns: {', '.join(names)}"
-            )
+        problem = f"{where}= names {shown(name)}, which is not a column of this design"
+        check_among(name, names, problem, "Columns:")
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not (value > 0 if positive else value != 0):
             raise RequestError(f"{where}={{{name!r}: ...}} must be a number, got {shown(value)}")
@@ -455,8 +445,6 @@ class CoefficientError:
     @functools.cached_property
     def half_widths(self) -> Array:
         """Half widths of the interval that a summary prints, equally likely."""
-        from dpmodels.after.inference import critical_value
-
         of = self.expected
         variance = of.printed_sampling * self.sampling**2 + of.printed_privacy * self.privacy**2
         se = np.sqrt(variance)
@@ -464,12 +452,11 @@ class CoefficientError:
 
     def power(self, effect: float) -> float:
         """Return the power of the test that a summary prints."""
-        from scipy.special import ndtr
-
         se, bias = math.hypot(self.sampling, self.privacy), self.bias
         shifted = np.concatenate([effect - bias, effect + bias])
         widths = np.tile(self.half_widths, 2)
-        return float(np.mean(ndtr((shifted - widths) / se) + ndtr((-shifted - widths) / se)))
+        tails = (special.ndtr((side * shifted - widths) / se) for side in (1.0, -1.0))
+        return float(np.mean(sum(tails)))
 
 
 def _coefficient_error(plan: Plan[Any], name: str) -> CoefficientError:
@@ -512,8 +499,7 @@ def _expectation(
     if model:  # the expectation is that of the first
         scoring = replace(scoring, chains=(scoring.chains[model], *scoring.chains[:model]))
     lengths = _score_lengths(plan, facts, model)
-    expected: Expectation = scoring.expected(lengths, stops=stops)
-    return expected
+    return scoring.expected(lengths, stops=stops)
 
 
 def _score_lengths(plan: Plan[Any], facts: Facts, model: int = 0) -> ScoreLengths:
@@ -674,8 +660,6 @@ class Replanned(Replanning):
 
     def frame(self, plan: Plan[Any]) -> pd.DataFrame:
         """Return the forecast of each coefficient on a grid of eps and a grid of n."""
-        import pandas as pd
-
         n, eps, effects = plan.public_n, plan.request.eps, self.effects
         points = {("eps", f): (n, f * eps) for f in _FACTORS}
         points |= {("n", f): (max(round(f * n), 2), eps) for f in _FACTORS}

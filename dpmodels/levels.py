@@ -9,20 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels.errors import RequestError
 from dpmodels.own.levels import MOST_VALUES, STEP
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.privacy.run import stability_threshold
-from dpmodels.tables.content import Column, Layout, Row
-from dpmodels.tables.table import Shown, Table
-from dpmodels.units import unit_of
+from dpmodels.tables.content import Column, Layout
+from dpmodels.tables.table import Shown, Table, grid
+from dpmodels.units import Person, unit_of
 from dpmodels.variables import Levels, as_key, missing_spans
-
-if TYPE_CHECKING:
-    from dpmodels.units import Person
 
 #: Part of delta for a value that only one row, or person, has and that exceeds the threshold.
 FAILURE = 0.25
@@ -139,14 +136,12 @@ class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
     def table(self) -> Table:
         """Return the released values and their noisy counts."""
         rows = [
-            Row((name, text, f"{count:.0f}"))
+            (name, text, f"{count:.0f}")
             for name, values in self.counts.items()
             for text, count in sorted(values.items(), key=lambda item: -item[1])
         ]
         counted = "people" if self.people else "rows"
-        columns = (
-            Column("column", left=True), Column("value", left=True), Column(f"{counted} (noisy)"),
-        )  # fmt: skip
+        columns = ("column", Column("value", left=True), f"{counted} (noisy)")
         notes = (
             f"Noise sd {self.sd:.3g}. A value is released if its noisy count is at least "
             f"{self.threshold:.0f}; others are missing, or count as other=.",
@@ -156,7 +151,7 @@ class FoundLevels(Mapping[str, Levels], Shown):  # type: ignore[misc]
                 "of them.",
             ) if self.people else ()),
         )  # fmt: skip
-        return Table(columns=columns, rows=tuple(rows), notes=notes, layout=Layout(ruled=False))
+        return grid(columns, rows, notes=notes, layout=Layout(ruled=False))
 
     __str__, __repr__ = Shown.__str__, Shown.__str__
 

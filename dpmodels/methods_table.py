@@ -53,9 +53,6 @@ class _Page(Shown, pd.DataFrame):  # type: ignore[misc]
         """Return the table as text. A frame without the expected columns prints as in pandas."""
         return super().as_text(width) if self._page() else pd.DataFrame(self).to_string()
 
-    def __repr__(self) -> str:
-        return self.as_text()
-
 
 class MethodTable(_Page):
     """One row a method."""

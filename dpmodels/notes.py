@@ -9,10 +9,9 @@ import enum
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pandas as pd
+from dpmodels.lazy import pd
 
 #: Code of a note that was written as a string, by a user's method or in a file of an older version.
 PLAIN = "plain"
@@ -101,8 +100,6 @@ class Notes(tuple[str, ...]):
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per note: code, severity, columns, short and long form."""
-        import pandas as pd
-
         rows = [
             (n.code, n.severity.name.lower(), ", ".join(n.columns), n.text(full=False), n.long)
             for n in self.records

@@ -9,13 +9,17 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from dpmodels import messages
+from dpmodels.arrays import Array
 from dpmodels.coefficient_forecasts import Facts, coefficient_forecasts
 from dpmodels.errors import RequestError, printable
+from dpmodels.formula.design import Column, Design
+from dpmodels.lazy import pd
+from dpmodels.notes import Note
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import (
     BOUGHT,
@@ -26,15 +30,9 @@ from dpmodels.privacy.mechanisms import (
     pair_of_rows,
 )
 from dpmodels.privacy.proofs import PROOF_OF_METHOD
+from dpmodels.privacy.reports import shown_step
+from dpmodels.records import Request
 from dpmodels.tables.table import Shown, Table, plain
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from dpmodels.arrays import Array
-    from dpmodels.formula.design import Column, Design
-    from dpmodels.notes import Note
-    from dpmodels.records import Request
 
 __all__ = ["Plan", "Purchase"]
 
@@ -515,8 +513,6 @@ def _range(plan: Plan[Any], interval: tuple[float, float] | None) -> str:
 
 def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
     """Return one row per design column: name, term, kind, lower, upper, privacy_se, forecast."""
-    import pandas as pd
-
     columns, forecasts = plan.design.z, plan.coefficient_forecasts
     # without a range, public data bound the row
     origin = {c.name: "not needed" if c.interval is None else "declared" for c in columns}
@@ -537,8 +533,6 @@ def plan_frame(plan: Plan[Any]) -> pd.DataFrame:
 
 def plan_table(plan: Plan[Any]) -> Table:
     """Return the plan as a table of columns, and one of the releases below it."""
-    from dpmodels.privacy.reports import shown_step
-
     has_errors, forecasts = bool(plan.expected_se), plan.coefficient_forecasts
     columns = [
         (
@@ -566,16 +560,14 @@ def plan_table(plan: Plan[Any]) -> Table:
     titles = ["column", "kind", "range", *(["expected privacy se"] * has_errors)]
     titles += ["forecast"] * bool(forecasts)
     below = plain(("what is released", "mechanism", "share", "mu", "delta+"), steps)
-    return replace(
-        plain(titles, columns),
-        title="Plan of a private fit (no data read, nothing charged)",
-        facts=tuple(_head(plan)),
-        more=(below,),
+    return plain(
+        titles, columns, title="Plan of a private fit (no data read, nothing charged)",
+        facts=tuple(_head(plan)), more=(below,),
         notes=(
             *plan.reasons, *filter(None, (plan.forecast, plan.refusal)), *plan.advice,
             *_assumption(plan),
         ),
-    )
+    )  # fmt: skip
 
 
 #: Forecasts from ranges alone, over the privacy se of fits of real tables with ranges

@@ -11,21 +11,19 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.bought import SAMPLE_ROWS, Sample, random_sample
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.planning import Plan, Purchase
 from dpmodels.privacy.mechanisms import BOUGHT, Approximate, Gaussian, Pure, Step, mu_gdp
 from dpmodels.privacy.returns import EARLY_ENDS_SHARE
 from dpmodels.privacy.run import tail_margin
 from dpmodels.records import Release, Request
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.sums.ask import Ask
+from dpmodels.sums.ask import Ask
 
 
 def plan_purchase(

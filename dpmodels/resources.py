@@ -58,8 +58,7 @@ def _mallopt() -> Callable[[int, int], int] | None:
         return None
     import ctypes
 
-    function: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "mallopt", None)
-    return function
+    return getattr(ctypes.CDLL(None), "mallopt", None)
 
 
 # -- BLAS on one thread

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from dpmodels.api.regressions import dp_glm, dp_ols
 from dpmodels.arrays import Array
 from dpmodels.errors import NoReplyError, RequestError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dpmodels.results import Fit
+from dpmodels.formula.schema import Schema
+from dpmodels.lazy import pd, special
+from dpmodels.sources.tables import cells_of, feature_columns, kind_of_column, target_column
+from dpmodels.variables import Binary, Real
 
 __all__ = ["DPLinearRegression", "DPLogisticRegression"]
 
@@ -40,9 +41,6 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         scikit-learn's own validation would raise if a cell is missing, and quote one that is not a
         number. Here both count as missing. Lists, which have no type, are read cell by cell.
         """
-        from dpmodels.sources.tables import cells_of, feature_columns, target_column
-        from dpmodels.variables import Real
-
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -75,11 +73,9 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         return type(self)(**shared)
 
     def _fitted(
-        self, verb: Callable[..., Fit], cells: Array, y: Array, **call: Any
+        self, verb: Callable[..., Any], cells: Array, y: Array, **call: Any
     ) -> tuple[Array, float]:
         """Charge, fit, keep the fit; return slopes and intercept."""
-        import pandas as pd
-
         names = _names(cells)
         fit = verb(
             f"y ~ {' + '.join(names)}{'' if self.fit_intercept else ' - 1'}",
@@ -190,8 +186,6 @@ class DPLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
         -------
         See the class.
         """
-        from dpmodels.api.regressions import dp_ols
-
         self._guarantee()
         X, y = self._rows(X, y)
         bounds = _bounds(self.x_bounds, _names(X))
@@ -278,10 +272,6 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
         -------
         See the class.
         """
-        from dpmodels.api.regressions import dp_glm
-        from dpmodels.formula.schema import Schema
-        from dpmodels.variables import Binary, Real
-
         self._guarantee()
         labels = _classes(self.classes, y)
         X, y = self._rows(X, y, Binary(labels))
@@ -309,9 +299,7 @@ class DPLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
         -------
         As ``predict``.
         """
-        from scipy.special import expit
-
-        p = expit(self.decision_function(X))
+        p = special.expit(self.decision_function(X))
         return np.column_stack([1.0 - p, p])
 
     def predict(self, X: Any) -> Any:
@@ -331,8 +319,6 @@ def _classes(classes: Any, y: Any) -> list[Any]:
     Types alone are looked at. Classes that no cell is would make every row an empty one, and the
     charge would be for a fit without rows.
     """
-    from dpmodels.sources.tables import kind_of_column, target_column
-
     kind = "unknown" if y is None else kind_of_column(y, target_column(y))
     if classes is None:
         if kind == "bool":

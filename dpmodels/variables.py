@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from dpmodels.errors import SchemaError, did_you_mean, shown
+from dpmodels.errors import SchemaError, check_among, did_you_mean, shown
 
 #: Narrowest declared range: rows are divided by its half, and what follows is squared.
 NARROWEST = 1e-100
@@ -221,11 +221,8 @@ def _signs(decimal: Any, thousands: Any, kind: str) -> dict[str, str | None]:
 
 def _time_unit(unit: Any, kind: str, name: str) -> str:
     """Return a declared unit of time, or refuse it."""
-    if unit not in TIME_UNITS:
-        raise SchemaError(
-            f"{kind}: {name}={shown(unit)} is not a unit of time."
-            f"{did_you_mean(str(unit), TIME_UNITS)} Units: {', '.join(TIME_UNITS)}"
-        )
+    problem = f"{kind}: {name}={shown(unit)} is not a unit of time"
+    check_among(unit, TIME_UNITS, problem, "Units:", SchemaError)
     return str(unit)
 
 
@@ -756,21 +753,14 @@ def as_variable(name: str, spec: Any) -> Variable:
     if isinstance(spec, Mapping):
         facts = dict(spec)
         kind = str(facts.pop("type", "real"))
-        if kind not in _KINDS:
-            raise SchemaError(
-                f"variable {name!r}: unknown type {kind!r}.{did_you_mean(kind, _KINDS)} "
-                f"Types: {', '.join(_KINDS)}"
-            )
+        problem = f"variable {name!r}: unknown type {kind!r}"
+        check_among(kind, _KINDS, problem, "Types:", SchemaError)
         cls = _KINDS[kind]
         names = [f.name for f in fields(cls)]
         for key in facts:
-            if key not in names:
-                raise SchemaError(
-                    f"variable {name!r}: {cls.__name__} has no {shown(key)}."
-                    + did_you_mean(key, names)
-                )
-        built: Variable = cls(**facts)
-        return built
+            problem = f"variable {name!r}: {cls.__name__} has no {shown(key)}"
+            check_among(key, names, problem, error=SchemaError)
+        return cls(**facts)
     if isinstance(spec, (tuple, list)) and len(spec) == 2:
         return Real(*spec)
     raise SchemaError(

@@ -69,17 +69,14 @@ class Verb:
     # options, reasons) that the verb itself would use, for ``plan()``.
     arguments: str = ""
     # ``"package.module:function"`` of the part of its summary in place of a table of coefficients:
-    # ``function(record, digits, level) -> (columns, rows, more tables)``. The sentences about
-    # coefficients are then left out. Empty: coefficients.
+    # ``function(record, digits, level) -> Table``. The sentences about coefficients are then left
+    # out. Empty: coefficients.
     body: str = ""
     # ``"package.module:function"`` of tables below that of coefficients: ``function(record,
     # digits)``. Empty: none.
     tables: str = ""
     # Likewise of ``fit.tidy()``: ``function(record, conf_int, level)``, a frame with our names.
     tidy: str = ""
-    # tuple of (str, str): further methods of a fit: name -> ``"package.module:function"``, called
-    # with the fit first.
-    views: tuple[tuple[str, str], ...] = ()
     # Class of its fits in ``dpmodels.results.fit``: what they can do. Empty: "Regression" where
     # predictions are those of one, "Predictor" where it has others, else "Estimates".
     kind: str = ""
@@ -108,8 +105,7 @@ def new_release(name: str) -> Callable[..., Any]:
 def function_of(path: str) -> Callable[..., Any]:
     """Import the function named by ``"package.module:name"``."""
     module, _, name = path.partition(":")
-    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return function
+    return getattr(importlib.import_module(module), name)
 
 
 _COLUMNS = "build_mean_design"

@@ -24,6 +24,7 @@ from dpmodels.after.moments import (
 )
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.lazy import pd, special
 
 #: Corners of the bias box are enumerated up to this many coefficients. Above, a bound is used.
 _CORNERS = 12
@@ -47,7 +48,6 @@ class Wald:
 
         Where the p-value is too small for a number what is left after the largest bias.
         """
-        from scipy.special import chdtri
         from scipy.stats import f
 
         if self.noncentrality <= 0.0:
@@ -55,7 +55,7 @@ class Wald:
         if self.pvalue < SMALLEST:
             return max(math.sqrt(self.statistic) - math.sqrt(self.noncentrality), 0.0) ** 2
         if self.free is None:
-            return float(chdtri(self.df, self.pvalue))
+            return float(special.chdtri(self.df, self.pvalue))
         return float(self.df * f.isf(self.pvalue, self.df, self.free))
 
 
@@ -121,14 +121,13 @@ def _as_normal(statistic: float, df: int, moved: float, free: float) -> float:
     The factor is the ratio of the two central quantiles of the same p-value, as for an interval
     with a t reference (:func:`adjusted`).
     """
-    from scipy.special import chdtri
     from scipy.stats import f, ncx2
 
     low, high = 0.0, statistic
     for _ in range(60):
         middle = (low + high) / 2.0
         p = max(float(ncx2.sf(middle, df, moved)), SMALLEST)
-        below = chdtri(df, p)
+        below = special.chdtri(df, p)
         stretched = middle * (df * f.isf(p, df, free) / below if below > 0.0 else 1.0)
         low, high = (middle, high) if stretched < statistic else (low, middle)
     return (low + high) / 2.0
@@ -141,19 +140,18 @@ def adjusted(x: Array, a: Array, free: float | None = None) -> Array:
     x). ``free``: degrees of freedom of a t reference: an interval is then stretched by the ratio of
     the quantiles of t and normal at its level, and the size is one of t.
     """
-    from scipy.special import log_ndtr, ndtr, ndtri_exp, stdtrit
-
     def normal(c: Array) -> Array:
-        near = log_ndtr(a - c)
+        near = special.log_ndtr(a - c)
         with np.errstate(invalid="ignore"):  # a is NaN where nothing is known
-            tail = np.logaddexp(near, log_ndtr(-a - c))
-        return np.asarray(np.maximum(-ndtri_exp(np.minimum(tail, 0.0) - math.log(2.0)), 0.0))
+            tail = np.logaddexp(near, special.log_ndtr(-a - c))
+        log_p = np.minimum(tail, 0.0) - math.log(2.0)
+        return np.asarray(np.maximum(-special.ndtri_exp(log_p), 0.0))
 
     if free is None:
         return np.asarray(np.where(a > 0.0, normal(x), x))
 
     def reference(z: Array) -> Array:
-        return np.asarray(-stdtrit(free, np.maximum(ndtr(-z), SMALLEST)))
+        return np.asarray(-special.stdtrit(free, np.maximum(special.ndtr(-z), SMALLEST)))
 
     low, high = np.zeros_like(x), np.array(x, dtype=float)
     for _ in range(60):
@@ -167,13 +165,11 @@ def adjusted(x: Array, a: Array, free: float | None = None) -> Array:
 
 def critical_value(a: Array, level: float) -> Array:
     """Return the ``level`` quantile of |N(a, 1)|, a >= 0, by bisection."""
-    from scipy.special import ndtr, ndtri
-
-    low = a + ndtri(level)
-    high = a + ndtri((1.0 + level) / 2.0)
+    low = a + special.ndtri(level)
+    high = a + special.ndtri((1.0 + level) / 2.0)
     for _ in range(60):
         middle = (low + high) / 2.0
-        under = ndtr(middle - a) - ndtr(-middle - a) < level
+        under = special.ndtr(middle - a) - special.ndtr(-middle - a) < level
         low, high = np.where(under, middle, low), np.where(under, high, middle)
     return np.asarray((low + high) / 2.0)
 
@@ -469,8 +465,6 @@ def correlation(m: SecondMoments, j: Array, l: Array, controls: Array, level: fl
 
     ``controls``, (c + 1, k), holds the constant and the c controls.
     """
-    from scipy.special import ndtri
-
     fits = [regress(m, controls, x) for x in (j, l)]
     scale = [math.sqrt(max(f.rss, f.v * f.free)) for f in fits]
     u, w = fits[0].r / scale[0], fits[1].r / scale[1]
@@ -481,7 +475,8 @@ def correlation(m: SecondMoments, j: Array, l: Array, controls: Array, level: fl
     noise = m.form_variance(S)
     free = max(m.n_eff - 3.0 - (len(controls) - 1), 1.0)
     unexplained = 1.0 - inside**2
-    half = -float(ndtri((1.0 - level) / 2.0)) * math.sqrt(noise / unexplained**2 + 1.0 / free)
+    z = -float(special.ndtri((1.0 - level) / 2.0))
+    half = z * math.sqrt(noise / unexplained**2 + 1.0 / free)
     middle = math.atanh(inside)
     return Correlation(
         rho,
@@ -663,8 +658,6 @@ def of_classes(
 
     ``se`` and the half widths ``half`` are of log odds, in which intervals are symmetric.
     """
-    import pandas as pd
-
     odds = np.clip(p, LEAST_SHOWN, 1.0 - LEAST_SHOWN)
     columns: dict[str, Any] = {"class": np.tile(levels, len(p)), "fit": p.ravel()}
     if interval is not None:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpmodels.arrays import Array
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dpmodels.families import Link
-
+from dpmodels.families import Link
+from dpmodels.lazy import special
 
 # -- The explained share of a variance: one estimator, in [0, 1], with the set of shares in doubt.
 
@@ -250,9 +246,7 @@ def change(m: SecondMoments, first: Regression, two: Regression) -> tuple[Array,
 
 def chi2_upper_tail(x: float, k: int) -> float:
     """Return ``P(chi2_k > x)``."""
-    from scipy.special import gammaincc
-
-    return float(gammaincc(k / 2.0, max(x, 0.0) / 2.0))
+    return float(special.gammaincc(k / 2.0, max(x, 0.0) / 2.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -406,8 +400,6 @@ class Slopes:
 
 def slopes(m: SecondMoments, B: Array, a: Array, constant: Array) -> Slopes:
     """Return the problem of the slopes of ``a'w`` on ``B w`` (without the constant)."""
-    from scipy.special import ndtri
-
     n = m.n_eff
     cell = float(constant @ m.Q @ constant)
     means, mean = (B @ m.Q @ constant) / cell, float(a @ m.Q @ constant) / cell
@@ -421,7 +413,7 @@ def slopes(m: SecondMoments, B: Array, a: Array, constant: Array) -> Slopes:
     h = C @ m.Q @ y / n
     full = regress(m, np.vstack([constant, C]), y)
     Cn = np.diag(m.score_noise(C, full.r))
-    z = -float(ndtri(0.05 / len(C)))
+    z = -float(special.ndtri(0.05 / len(C)))
     penalty = 1.1 * z * math.sqrt(float(np.max(full.v * np.diag(M) * n + Cn))) / n
     return Slopes(M, h, scale, noise, penalty, means, mean)
 

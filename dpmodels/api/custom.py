@@ -5,23 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
 from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import checked, run_stage
 from dpmodels.errors import NoReplyWarning, RequestError, choice, shown
+from dpmodels.formula.schema import Schema
+from dpmodels.lazy import pd
+from dpmodels.models.selection import select, select_tested
+from dpmodels.models.votes import PateResult, VoteResult, pate_plan, vote_plan
+from dpmodels.own.voting import release_labels, release_winner
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
 from dpmodels.records import check_eps_delta
+from dpmodels.results.fit import Fit
+from dpmodels.sources.tables import listed_numbers, whole_numbers, withheld
 from dpmodels.tables.table import Result, Table
 from dpmodels.verbs import like
-
-if TYPE_CHECKING:
-    from dpmodels.formula.schema import Schema
-    from dpmodels.models.votes import PateResult, VoteResult
-    from dpmodels.results.fit import Fit
 
 
 @like(dp_ols)
@@ -214,8 +216,6 @@ class Selection(Result):
 
     def tidy(self) -> Any:
         """Return one row per number of the output."""
-        import pandas as pd
-
         listed = self.output if isinstance(self.output, (tuple, list)) else [self.output]
         numbers = [v for v in listed if isinstance(v, (int, float)) and not isinstance(v, bool)]
         return pd.DataFrame({"term": [f"output {k}" for k in range(1, len(numbers) + 1)],
@@ -293,7 +293,6 @@ def dp_select(
     >>> chosen.reply and 1 < chosen.output[1] < 4
     True
     """
-    from dpmodels.models.selection import select, select_tested
     eps, delta = check_eps_delta(eps, delta)
     listed = list(candidates) if isinstance(candidates, (list, tuple)) else []
     if not listed or not all(callable(f) for f in listed):
@@ -355,9 +354,6 @@ def dp_vote(
     ...     dp.dp_vote(["a"] * 300 + ["b"] * 60, ["a", "b"], eps=1, delta=1e-6, seed=1).label
     'a'
     """
-    from dpmodels.models.votes import VoteResult, vote_plan
-    from dpmodels.own.voting import release_winner
-
     eps, delta = check_eps_delta(eps, delta)
     names = list(classes) if not isinstance(classes, str) else []
     if len(names) < 2 or len(set(map(repr, names))) != len(names):
@@ -374,8 +370,6 @@ def dp_vote(
 def _checked(votes: Any, classes: Any, counts: bool, teachers: Any) -> tuple[Any, int, int]:
     """Return (array, classes, teachers) after checks of shape and type alone."""
     import numpy as np
-
-    from dpmodels.sources.tables import listed_numbers, whole_numbers, withheld
 
     typed = hasattr(votes, "dtype") or hasattr(votes, "__array__")
     masked = isinstance(votes, np.ma.MaskedArray)
@@ -464,9 +458,6 @@ def dp_pate(
     >>> int(answer.labels.sum())
     0
     """
-    from dpmodels.models.votes import PateResult, pate_plan
-    from dpmodels.own.voting import release_labels
-
     eps, delta = check_eps_delta(eps, delta)
     checked(budget, seed)
     array, classes, teachers = _checked(votes, classes, counts, teachers)

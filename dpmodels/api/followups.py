@@ -6,27 +6,49 @@ import functools
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels import messages
+from dpmodels.api.multivariate import dp_mean, dp_moments
 from dpmodels.api.releases import signed
-from dpmodels.arrays import with_numpy_defaults
+from dpmodels.arrays import Array, with_numpy_defaults
 from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
 from dpmodels.errors import BudgetError, NotReleasedError, RequestError, choice, did_you_mean, shown
+from dpmodels.families import LINKS, family_of
+from dpmodels.formula.describe import public_points
 from dpmodels.formula.schema import Schema, declared_schema
+from dpmodels.formula.types import check_types
+from dpmodels.models.holdout import (
+    AtBounds,
+    BinnedResiduals,
+    ClassCounts,
+    Diagnosis,
+    HoldoutPlan,
+    LossSums,
+    Predictor,
+    Score,
+    Sums,
+    auc_score,
+    diagnosis,
+    loss_score,
+    noise_sd,
+    plan_holdout,
+    release,
+)
+from dpmodels.models.survival.hazard import Timeline
+from dpmodels.models.survival.zph import TRANSFORMS, CoxZph, plan_zph, whitened, zph_of
+from dpmodels.models.survival.zph import release as release_zph
+from dpmodels.privacy.budget import current_budget
 from dpmodels.privacy.statements import neighbours_of
 from dpmodels.records import check_eps_delta
+from dpmodels.registry import method_names, resolve
+from dpmodels.results.fit import Fit
+from dpmodels.sources.tasks import as_source
 from dpmodels.survey import Survey
 from dpmodels.units import column_of, named, person_of, unit_of
-
-if TYPE_CHECKING:
-    from dpmodels.arrays import Array
-    from dpmodels.models.holdout import Diagnosis, HoldoutPlan, Predictor, Score, Sums
-    from dpmodels.models.survival.zph import CoxZph
-    from dpmodels.results.fit import Fit
-
+from dpmodels.verbs import verb_of
 
 METRICS = ("auc", "logloss", "rmse")
 #: Least probability of a prediction in a log loss.
@@ -42,8 +64,6 @@ def score(
     budget: Any, seed: int | None,
 ) -> Score:  # fmt: skip
     """Release the performance of a fit on held-out rows; see ``Fit.score``."""
-    from dpmodels.models.holdout import ClassCounts, LossSums, auc_score, loss_score, noise_sd
-
     eps, delta = check_eps_delta(eps, delta, allow_pure=True)
     event = _checked_fit(fit)
     metric = choice("metric", metric or ("auc" if event else "rmse"), METRICS)
@@ -85,8 +105,6 @@ def diagnose(
     fit: Fit, data: Any, *, eps: Any, delta: Any, bins: int, budget: Any, seed: int | None
 ) -> Diagnosis:
     """Release diagnostics of a fit on rows; see ``Fit.diagnose``."""
-    from dpmodels.models.holdout import AtBounds, BinnedResiduals, diagnosis, noise_sd
-
     eps, delta = check_eps_delta(eps, delta, allow_pure=True)
     event = _checked_fit(fit)
     predictor = _predictor(fit)
@@ -119,9 +137,6 @@ def _spreads(fit: Fit, predictor: Predictor, edges: Array) -> tuple[Array, tuple
     It is that of the family at the fitted means, averaged over the public rows of the bin, with
     the released dispersion; of a linear model the released residual standard deviation.
     """
-    from dpmodels.families import family_of
-    from dpmodels.verbs import verb_of
-
     seen = _public_means(fit, predictor)
     place = np.searchsorted(edges, seen, side="right")
     stats, bins = fit.stats, len(edges) + 1
@@ -154,8 +169,6 @@ def _released(
     label: str, budget: Any, seed: int | None,
 ) -> tuple[HoldoutPlan, tuple[Array, ...]]:  # fmt: skip
     """Check the table, charge, and call the one stage."""
-    from dpmodels.models.holdout import plan_holdout, release
-
     checked(budget, seed)
     unit = column_of(fit.privacy.unit)
     if unit is not None:
@@ -178,9 +191,6 @@ def _released(
 
 def _source(fit: Fit, data: Any, what: str) -> Any:
     """Return the table of a new release, which has the variables of the fit."""
-    from dpmodels.formula.types import check_types
-    from dpmodels.sources.tasks import as_source
-
     source = as_source(data)
     for name in fit.design.variables:
         if name not in source.kinds:
@@ -208,9 +218,6 @@ def _checked_fit(fit: Any) -> bool:
 
 def _predictor(fit: Any) -> Predictor:
     """Return the predictor of a fit: its shrunken coefficients and the inverse of its link."""
-    from dpmodels.families import LINKS
-    from dpmodels.models.holdout import Predictor
-
     inverse = LINKS[fit.kind.link_name(fit.options)].inverse
     return Predictor(np.asarray(fit.shrunk, dtype=float), inverse)  # as ``predict`` does
 
@@ -224,8 +231,6 @@ def _edges(fit: Fit, predictor: Predictor, bins: Any) -> Array:
 
 def _public_means(fit: Fit, predictor: Predictor) -> Array:
     """Return predictions of points of the public box."""
-    from dpmodels.formula.describe import public_points
-
     X = np.asarray(fit.design.matrix(public_points(fit.design, 8192)), dtype=float)
     X = X[np.isfinite(X).all(axis=1)]
     return np.asarray(predictor.mean(X @ predictor.params))
@@ -260,9 +265,6 @@ def cox_zph(
     budget: Any, seed: int | None,
 ) -> CoxZph:  # fmt: skip
     """Release scores of a Cox fit by interval of time; see ``Hazards.cox_zph``."""
-    from dpmodels.models.survival.hazard import Timeline
-    from dpmodels.models.survival.zph import TRANSFORMS, plan_zph, release, whitened, zph_of
-
     eps, delta = check_eps_delta(eps, delta)
     choice("transform", transform, TRANSFORMS)
     if isinstance(intervals, bool) or not isinstance(intervals, int) or not 2 <= intervals <= 20:
@@ -301,7 +303,7 @@ def cox_zph(
     )  # fmt: skip
     rows = functools.partial(rows_of, source, n, person=person)
     call = f"{fit.model}({fit.formula!r}).cox_zph"
-    door, flat = run_stage(call, plan, release, rows, budget, seed, what="the check is ")
+    door, flat = run_stage(call, plan, release_zph, rows, budget, seed, what="the check is ")
     names = tuple(estimate.names[k] for k in places)
     local = plan.local
     return zph_of(
@@ -352,8 +354,6 @@ def updated(old: str, new: Any) -> str:
 def update(fit: Any, formula: Any, data: Any, *, eps: Any, delta: Any, **changed: Any) -> Any:
     """Make the call of a fit again, changed; see ``fit.update``."""
     import dpmodels as dp
-    from dpmodels.results.fit import Fit
-    from dpmodels.sources.tasks import as_source
 
     call = fit._record.call
     text = updated(call.formula, formula)
@@ -412,8 +412,6 @@ def _old_schema(fit: Any, attached: Schema | None) -> Schema:
 
 def _old_arguments(fit: Any) -> dict[str, Any]:
     """Return the arguments of a call that differ from their defaults."""
-    from dpmodels.registry import method_names, resolve
-
     call = fit._record.call
     defaults = {o.name: o.default for o in resolve(call.verb, call.method).options}
     options = {k: v for k, v in call.options.items() if k not in defaults or v != defaults[k]}
@@ -441,9 +439,6 @@ def means(fit: Any, names: list[str], data: Any, *, budget: Any = None, **paid: 
     release protects whom the fit protects. Where the number of rows is private they are part of a
     release of second moments.
     """
-    from dpmodels.api.multivariate import dp_mean, dp_moments
-    from dpmodels.sources.tasks import as_source
-
     call, protection = fit._record.call, _rows_protected(fit)
     _check_budget(fit, budget, protection["relation"], protection["unit"])
     design = None
@@ -485,8 +480,6 @@ def _check_budget(fit: Any, budget: Any, relation: str, unit: str | None) -> Non
 
     A follow-up under add-remove may also be charged to a budget by replace: it is converted.
     """
-    from dpmodels.privacy.budget import current_budget
-
     checked(budget, None)
     budget = current_budget() if budget is None else budget
     if budget is None:

@@ -12,8 +12,8 @@ from dpmodels.formula.schema import as_recorded, declared_schema
 from dpmodels.formula.types import check_types
 from dpmodels.sources.inspected import inspected
 from dpmodels.sources.tasks import as_source, need_rows
-from dpmodels.tables.content import Column, Layout, Row
-from dpmodels.tables.table import Table
+from dpmodels.tables.content import Layout
+from dpmodels.tables.table import grid
 
 if TYPE_CHECKING:
     from dpmodels.formula.schema import Schema
@@ -66,10 +66,9 @@ def inspect_source(data: Any, schema: Any = None) -> None:
         )
     inspection = inspected(source, dict(declared.variables))
     print(_WARNING + "\n")
-    rows = [Row(_cells(name, seen)) for name, seen in inspection.columns.items()]
+    rows = (_cells(name, seen) for name, seen in inspection.columns.items())
     labels = ("variable", "missing", "do not parse", "match no level", "outside the range")
-    columns = tuple(Column(text, left=k == 0) for k, text in enumerate(labels))
-    print(Table(columns=columns, rows=tuple(rows), layout=Layout(ruled=False)))
+    print(grid(labels, rows, layout=Layout(ruled=False)))
     print(
         f"\n{inspection.rows:,} rows, of which {inspection.usable:,} have a usable cell in every "
         "variable of the schema that can be read."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +19,14 @@ from dpmodels.api.releases import (
 )
 from dpmodels.api.requests import check_first, check_level, choose_method, formula_text
 from dpmodels.errors import FormulaError, RequestError
+from dpmodels.formula.build import build_design
 from dpmodels.formula.describe import independent, public_points
+from dpmodels.formula.design import Design
+from dpmodels.formula.parser import needed_variables
+from dpmodels.formula.schema import Schema, declared_schema, schema_for
+from dpmodels.results.fit import Fit
+from dpmodels.sources.tasks import as_source
 from dpmodels.verbs import like
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.formula.schema import Schema
-    from dpmodels.results.fit import Fit
 
 
 def columns_formula(columns: Any) -> str:
@@ -462,11 +463,6 @@ def _parts(formula: Any) -> tuple[str, str]:
 
 def _check_first(data: Any, main: str, instruments: str, schema: Any, bounds: Any) -> None:
     """Refuse a model that is not identified, before anything is read or charged."""
-    from dpmodels.formula.build import build_design
-    from dpmodels.formula.parser import needed_variables
-    from dpmodels.formula.schema import declared_schema, schema_for
-    from dpmodels.sources.tasks import as_source
-
     source = as_source(data)
     with_instruments = f"{main} + {instruments}"
     needed = needed_variables(with_instruments, source.kinds)
@@ -513,7 +509,6 @@ def _fit_on_release(
     m: Fit, formula: str, main: str, instruments: str, level: float, *, paid: bool = False
 ) -> Fit:
     """Return the fit on a release."""
-    from dpmodels.formula.build import build_design
     from dpmodels.models.moments import Instruments
     from dpmodels.results.moments import moments_of
 

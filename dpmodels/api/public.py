@@ -6,24 +6,21 @@ It reads no private row, and nothing is charged for it (``scoring/theory.md``, 3
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.door import people_count, rows_of
 from dpmodels.errors import DPModelsError, RequestError
+from dpmodels.formula.design import Design
 from dpmodels.models.public import PublicRows, PublicStart, before_passes
 from dpmodels.proof.prove import sensitivity
-from dpmodels.records import OPEN_ENDS
+from dpmodels.records import OPEN_ENDS, Estimate, Request
 from dpmodels.registry import resolve
 from dpmodels.resources import one_thread
 from dpmodels.scoring.models import LeastSquares
 from dpmodels.scoring.pass_plan import Pilot
 from dpmodels.sums.ask import ALL, Noisy, Query, Read
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.records import Estimate, Request
 
 #: Budget for the rules of clips and radii of a public fit: so large that they cut no row.
 PUBLIC_EPS, PUBLIC_DELTA = 1e6, 1e-9

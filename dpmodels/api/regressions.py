@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels.api.call import as_typed, call
 from dpmodels.api.releases import REQUIRED
 from dpmodels.api.requests import choose_method, glm_arguments, with_base
 from dpmodels.errors import RequestError, shown
+from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import is_one_name, split_effects, written_name
+from dpmodels.results.fit import Fit
 from dpmodels.verbs import like
-
-if TYPE_CHECKING:
-    from dpmodels.formula.schema import Schema
-    from dpmodels.results.fit import Fit
 
 
 def dp_ols(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,25 +20,31 @@ from dpmodels.errors import (
     RequestError,
     SchemaError,
     SourceError,
+    check_among,
     choice,
     did_you_mean,
     path_of,
     shown,
 )
-from dpmodels.formula.words import LONGEST_NAME, one_name
+from dpmodels.families import family_of, link_of
+from dpmodels.formula.build import check_subset
+from dpmodels.formula.describe import public_points
+from dpmodels.formula.design import Design
+from dpmodels.formula.parser import inline_variables, needed_variables
+from dpmodels.formula.schema import Schema, declared_schema, schema_for
+from dpmodels.formula.survival import design_from
+from dpmodels.formula.types import check_types
+from dpmodels.formula.words import LONGEST_NAME, check_names, one_name, refuse_powers_of_one
 from dpmodels.quiet import tell
 from dpmodels.records import Request, check_eps_delta, check_n, check_seed
 from dpmodels.registry import Method, default_method, method_names, resolve
 from dpmodels.scoring.cluster_plan import SampleDesign
+from dpmodels.sources.parts import Untyped
+from dpmodels.sources.rows import Rows, count_rows
 from dpmodels.survey import Frame, Survey
 from dpmodels.units import LEVELS, NO_IDS, Person, identifier_among, person_of
 from dpmodels.variables import Count, Levels, Text
 from dpmodels.verbs import verb_of
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.formula.schema import Schema
-
 
 # -- ``design=``, ``psus=`` and ``vcov={"CRV1": ...}`` of a call: the sample, as public facts.
 
@@ -121,18 +127,12 @@ def labels_declared(
     survey: Survey, declared: Schema | None, kinds: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the variables of the columns of labels, or refuse."""
-    from dpmodels.formula.types import check_types
-
     variables = {} if declared is None else dict(declared.variables)
     out: dict[str, Any] = {}
     for what, name in (("psu", survey.psu), ("strata", survey.strata)):
         if name is None:
             continue
-        if name not in kinds:
-            raise RequestError(
-                f"{what}={shown(name)}: the data has no column of this name."
-                + did_you_mean(name, kinds)
-            )
+        check_among(name, kinds, f"{what}={shown(name)}: the data has no column of this name")
         if what == "strata" and not isinstance(variables.get(name), Levels):
             raise SchemaError(
                 f"strata={name!r} needs declared levels: schema={{{name!r}: "
@@ -149,9 +149,6 @@ def sampled(
     request: Request, survey: Survey, design: Design, variables: Mapping[str, Any]
 ) -> tuple[Request, Design]:
     """Return the request with its sample, and the design whose rows have an id of a cluster."""
-    from dpmodels.formula.schema import Schema
-    from dpmodels.formula.survival import design_from
-
     psu, strata = survey.psu, survey.strata
     levels: tuple[Any, ...] = () if strata is None else tuple(variables[strata].levels)
     psu_variable = None if psu is None else variables[psu]
@@ -272,8 +269,6 @@ def glm_arguments(
     **options: Any,
 ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """Return (formula, options, design options) of a call: for a fit and for its plan."""
-    from dpmodels.families import family_of, link_of
-
     chosen = family_of(family)
     named = link_of(chosen, link, family)
     if event is not None and not chosen.is_event:
@@ -302,8 +297,6 @@ def with_base(schema: Any, formula: str, base: Any, data: Any) -> Any:
     """Return the schema (of the call, else of the frame) with the response's base level first."""
     if base is None:
         return schema
-    from dpmodels.formula.schema import Schema, declared_schema
-
     name = formula.split("~")[0].strip().strip("`")
     current = declared_schema(schema, Schema.from_frame_attrs(data)) or Schema()
     declared: Any = current[name] if name in current else None  # noqa: SIM401
@@ -521,9 +514,6 @@ def check_declared(
                 "of this formula has no declaration. If they are the same, correct the name"
             )
         )
-    from dpmodels.formula.parser import inline_variables
-    from dpmodels.sources.parts import Untyped
-
     inline = inline_variables(formula)
     untyped = [name for name in silent if isinstance(kinds, Untyped) and name not in inline]
     if untyped and bounds != "private":
@@ -562,8 +552,6 @@ def check_columns(design: Design, formula: str) -> None:
     listed = [design.columns[j] for j in vary]
     declared = design.schema.variables
     if vary and all(c.name not in declared and c.kind in _MADE for c in listed):
-        from dpmodels.formula.describe import public_points
-
         X = np.asarray(design.matrix(public_points(design, 16, (1.0, 2.0))), dtype=float)
         if not np.nan_to_num(X[:, vary]).any():
             raise FormulaError(f"{formula!r}: every column is 0 in every row. For example 'y ~ x'")
@@ -584,8 +572,6 @@ def formula_text(formula: Any) -> Any:
 
 def check_first(formula: Any) -> Any:
     """Return the formula of a call as text; refuse a first argument that is none."""
-    from dpmodels.formula.words import check_names
-
     formula = formula_text(formula)
     check_names(formula)
     if isinstance(formula, str):
@@ -605,8 +591,6 @@ def _planned_columns(
 
     Unless every range is estimated, a name that is not declared may be misspelt, and is refused.
     """
-    from dpmodels.formula.parser import inline_variables, needed_variables
-
     if declared is None and bounds is None:
         raise RequestError("planning without data needs schema= (or bounds=)")
     names = set(declared.variables) if declared is not None else set()
@@ -694,10 +678,6 @@ def build_request(
     decides); ``attached`` is the schema of the data, which ``schema=`` goes before.
     """
     from dpmodels import formula as language
-    from dpmodels.formula.build import check_subset
-    from dpmodels.formula.parser import needed_variables
-    from dpmodels.formula.schema import declared_schema, schema_for
-    from dpmodels.formula.words import refuse_powers_of_one
 
     refuse_powers_of_one(formula)
     implied: Mapping[str, Any] = {}
@@ -825,8 +805,6 @@ def read_public(public: Any, request: Request, design: Design) -> Any:
         moments = PublicMoments.of(public)
         moments = moments if response else constant_first(moments, names)
         return moments.checked(every, response=response)
-    from dpmodels.formula.types import check_types
-    from dpmodels.sources.rows import Rows, count_rows
     from dpmodels.sources.tasks import as_source
 
     source = as_source(public)

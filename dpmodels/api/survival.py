@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
 from dpmodels.api.releases import REQUIRED, given_names, request_of_other_verb
 from dpmodels.errors import RequestError
+from dpmodels.formula.schema import Schema
 from dpmodels.formula.survival import with_cause
+from dpmodels.models.survival.curve import check_tested, estimate_of, logrank
+from dpmodels.models.survival.show import curves_from
+from dpmodels.planning import Plan
+from dpmodels.records import Release
+from dpmodels.results.fit import Fit
 from dpmodels.verbs import like
-
-if TYPE_CHECKING:
-    from dpmodels.formula.schema import Schema
-    from dpmodels.results.fit import Fit
 
 
 @like(dp_ols)
@@ -197,12 +199,6 @@ def dp_survdiff(
 
 def survdiff_of(fit: Any) -> Fit:
     """Return the log-rank test of the groups of a released curve: reads no row, costs nothing."""
-    from dpmodels.models.survival.curve import check_tested, estimate_of, logrank
-    from dpmodels.models.survival.show import curves_from
-    from dpmodels.planning import Plan
-    from dpmodels.records import Release
-    from dpmodels.results.fit import Fit
-
     curves = curves_from(fit._record)
     layout = curves[0].layout
     check_tested(layout, fit.formula)

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels.api.call import call
 from dpmodels.api.regressions import dp_ols
 from dpmodels.api.releases import REQUIRED, given_names, request_of_other_verb
 from dpmodels.api.requests import Choice, check_first
 from dpmodels.errors import RequestError, shown
+from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import one_name
+from dpmodels.models.table.table import Moments, table_of
+from dpmodels.planning import Plan
+from dpmodels.records import Release
+from dpmodels.results.fit import Fit
 from dpmodels.units import column_of
 from dpmodels.verbs import like
-
-if TYPE_CHECKING:
-    from dpmodels.formula.schema import Schema
-    from dpmodels.results.fit import Fit
 
 
 def table_from_moments(formula: str, fit: Any, surplus: list[str]) -> Fit:
     """Return a table that is read off released moments, whose guarantee it states: no charge."""
-    from dpmodels.models.table.table import Moments, table_of
-    from dpmodels.planning import Plan
-    from dpmodels.records import Release
-    from dpmodels.results.fit import Fit
-
     if surplus:
         raise RequestError(
             f"{', '.join(surplus)} must not be given with moments: they were charged when they "

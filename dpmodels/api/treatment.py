@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels.api.call import as_typed, call
 from dpmodels.api.regressions import dp_ols
 from dpmodels.api.releases import REQUIRED
 from dpmodels.api.requests import check_first
 from dpmodels.errors import FormulaError, RequestError, shown
-from dpmodels.formula.schema import declared_schema
+from dpmodels.formula.schema import Schema, declared_schema
 from dpmodels.formula.words import one_name
+from dpmodels.results.fit import Fit
 from dpmodels.sources.tasks import as_source
 from dpmodels.variables import Binary, Levels
 from dpmodels.verbs import like
-
-if TYPE_CHECKING:
-    from dpmodels.formula.schema import Schema
-    from dpmodels.results import Fit
 
 __all__ = ["dp_ate"]
 
@@ -178,8 +175,6 @@ def dp_ate(
     declared = declared_schema(schema, as_source(data).schema_attr)
     for name in (treatment.strip().strip("`"), (folds or "").strip().strip("`")):
         if isinstance(bounds, Mapping) and name in bounds and tuple(bounds[name]) == (0, 1):
-            from dpmodels.formula.schema import Schema
-
             bounds = {key: value for key, value in bounds.items() if key != name}
             declared = (declared or Schema()).update({name: Binary()})
     if event_response(formula, declared, family):

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,8 @@ from dpmodels.audit.queries import (
 )
 from dpmodels.errors import DPModelsError, RequestError, did_you_mean
 from dpmodels.formula.schema import Schema
+from dpmodels.lazy import special
+from dpmodels.planning import Plan
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Step, mu_gdp
 from dpmodels.privacy.run import Run
@@ -46,10 +48,8 @@ from dpmodels.privacy.seeded import SeededNoise
 from dpmodels.proof.prove import Of, rank_sensitivity
 from dpmodels.proof.statistics import Ranks
 from dpmodels.quiet import quiet
+from dpmodels.registry import method_names, methods
 from dpmodels.variables import Binary, Count, Levels, Ordered, Real
-
-if TYPE_CHECKING:
-    from dpmodels.planning import Plan
 
 # -- Findings and their confidence bounds
 
@@ -89,22 +89,18 @@ class Finding:
 
 def clopper_pearson(hits: int, n: int, level: float = 0.99) -> tuple[float, float]:
     """Return the exact two-sided confidence interval of a probability."""
-    from scipy.special import betaincinv
-
     tail = (1.0 - level) / 2.0
-    lo = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, tail))
-    hi = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, 1.0 - tail))
+    lo = 0.0 if hits == 0 else float(special.betaincinv(hits, n - hits + 1, tail))
+    hi = 1.0 if hits == n else float(special.betaincinv(hits + 1, n - hits, 1.0 - tail))
     return lo, hi
 
 
 def mu_lower(hits_p: int, hits_q: int, n: int, level: float) -> float:
     """Return a lower bound on mu: Phi^{-1}(TPR) - Phi^{-1}(FPR) at the ends of the intervals."""
-    from scipy.special import ndtri
-
     tpr, fpr = clopper_pearson(hits_p, n, level)[0], clopper_pearson(hits_q, n, level)[1]
     if tpr == 0.0 or fpr == 1.0:
         return 0.0
-    return float(ndtri(tpr) - ndtri(fpr))
+    return float(special.ndtri(tpr) - special.ndtri(fpr))
 
 
 def delta_lower(hits_p: int, hits_q: int, n: int, eps: float, level: float) -> float:
@@ -833,8 +829,6 @@ def audit(
     -------
     Runs on synthetic data. A passed audit refutes nothing; it is not a proof.
     """
-    from dpmodels.registry import method_names, methods
-
     verbs = [str(v) for v in dict.fromkeys(methods()["verb"])]
     registered = dict.fromkeys([*((v, name) for v in verbs for name in method_names(v)), *_CASES])
     keys = [k for k in registered if k[1] == method and verb in (None, k[0])]

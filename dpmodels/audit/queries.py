@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.audit.elements import contribution, corners_of, is_element, set_of
 from dpmodels.errors import PrivacyBugError
+from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.privacy.run import ROUND_UP, Run
 from dpmodels.privacy.seeded import SeededNoise
@@ -56,10 +57,9 @@ from dpmodels.proof.statistics import (
     Tree,
 )
 from dpmodels.quiet import quiet
+from dpmodels.sources.rows import Rows
+from dpmodels.sources.tables import DictSource
 from dpmodels.sums.ask import ALL, Added, Ask, Noisy, Query, Read
-
-if TYPE_CHECKING:
-    from dpmodels.planning import Plan
 
 Integers = npt.NDArray[np.object_]
 _ONE = int(STEPS)
@@ -639,8 +639,6 @@ def rows_for(plan: Plan[Any], data: Any, units: int | None = None, seed: int = 0
     in place of what the plan says. Under add-remove the columns may have any length.
     """
     from dpmodels.sources.people import CappedRows, PeopleRows
-    from dpmodels.sources.rows import Rows
-    from dpmodels.sources.tables import DictSource
 
     source: Any = DictSource(data) if isinstance(data, Mapping) else data
     n = source.n or 0

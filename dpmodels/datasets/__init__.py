@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpmodels.errors import SourceError, path_of
+from dpmodels.lazy import pd
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpmodels.formula.schema import Schema
 
 __all__ = ["rand_hie", "rand_hie_schema", "wine"]
@@ -69,8 +68,6 @@ def rand_hie() -> pd.DataFrame:
     Collected by the RAND Corporation (1974-1982); this extract is the one of Cameron and Trivedi
     (2005), "Microeconometrics", as distributed by statsmodels.
     """
-    import pandas as pd
-
     with (
         resources.files("dpmodels.datasets").joinpath("rand_hie.csv.gz").open("rb") as packed,
         gzip.open(packed) as text,
@@ -123,16 +120,13 @@ def wine(path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     -------
     Public data; used here as if its rows were private.
     """
-    import pandas as pd
-
     place = path if path is not None else os.environ.get(_ENV)
     if not place:
         raise SourceError(f"wine() needs your copy of the data. {_WHERE}")
     place = path_of(place)
     file = place if place.is_file() else place / _JOINED[0]
     if file.is_file():
-        joined: pd.DataFrame = pd.read_csv(BytesIO(_checked(file, _JOINED[1])), compression="gzip")
-        return joined
+        return pd.read_csv(BytesIO(_checked(file, _JOINED[1])), compression="gzip")
     if not all((place / name).is_file() for name, _ in (_RED, _WHITE)):
         raise SourceError(
             f"no {_JOINED[0]}, and not both {_RED[0]} and {_WHITE[0]}, in {str(place)!r}. {_WHERE}"

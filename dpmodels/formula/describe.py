@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +16,10 @@ from dpmodels.formula.design import Design, Made
 from dpmodels.formula.parser import needed_variables
 from dpmodels.formula.schema import Schema, declared_schema, schema_for
 from dpmodels.formula.words import Cat, magnitude, written_name
-from dpmodels.tables.content import Column, Layout, Row
-from dpmodels.tables.table import Shown, Table
+from dpmodels.lazy import pd
+from dpmodels.tables.content import Layout
+from dpmodels.tables.table import Shown, Table, grid
 from dpmodels.variables import Levels, Variable
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _NA_MEANINGS = {
     "zero-row": "the whole row becomes zero, intercept included; n is unchanged",
@@ -111,8 +108,6 @@ class Description(Shown):
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per column: name, term, kind, lower, upper, norm of the term."""
-        import pandas as pd
-
         d = self.design
         norms = {t.name: d.term_norm(t) for t in d.terms}
         rows = [
@@ -126,8 +121,7 @@ class Description(Shown):
             }
             for c in d.z
         ]
-        frame: pd.DataFrame = pd.DataFrame(rows)
-        return frame
+        return pd.DataFrame(rows)
 
     def table(self) -> Table:
         """Return columns, terms below them, facts and advice."""
@@ -141,20 +135,12 @@ class Description(Shown):
             bounded = not math.isnan(norm) and not math.isnan(total)
             count = t.columns.stop - t.columns.start
             terms.append((t.name, str(count), _num(norm), share if bounded else ""))
-        return Table(
-            title=f'Design of "{d.formula}"',
-            facts=tuple(self._facts()),
-            columns=_heads("column", "kind", "lower", "upper"),
-            rows=tuple(map(Row, columns)),
-            notes=advice(d),
-            more=(
-                Table(
-                    columns=_heads("term", "columns", "norm", "share of squared row norm"),
-                    rows=tuple(map(Row, terms)),
-                ),
-            ),
-            layout=_LAYOUT,
-        )
+        below = grid(("term", "columns", "norm", "share of squared row norm"), terms)
+        return grid(
+            ("column", "kind", "lower", "upper"), columns, layout=_LAYOUT,
+            title=f'Design of "{d.formula}"', facts=tuple(self._facts()), notes=advice(d),
+            more=(below,),
+        )  # fmt: skip
 
     def _facts(self) -> list[tuple[str, str]]:
         """Return the facts above the table: bounds, missing cells, subset, weights, offset."""
@@ -171,9 +157,6 @@ class Description(Shown):
         if d.unknown:
             out.append(("Ranges to be estimated from eps, delta", ", ".join(d.unknown)))
         return [*out, ("", "Values outside a range are clipped to it, silently.")]
-
-    def __repr__(self) -> str:
-        return self.as_text()
 
 
 def advice(design: Design) -> tuple[str, ...]:
@@ -207,11 +190,6 @@ def _num(value: float | None) -> str:
     if value is None or math.isnan(value):
         return "unknown"
     return f"{value:.6g}"
-
-
-def _heads(*labels: str) -> tuple[Column, ...]:
-    """Return headers: the first column left, the others right."""
-    return tuple(Column(text, left=k == 0) for k, text in enumerate(labels))
 
 
 # -- Whether the columns of one design are linear functions of another's, and which.

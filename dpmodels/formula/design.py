@@ -18,6 +18,7 @@ from dpmodels.formula.program import CellProgram, CellSource, Grid, Product, Pro
 from dpmodels.formula.reading import coerce_all
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import Basis, Cat, Factor, Interval, Node, magnitude
+from dpmodels.lazy import pd
 from dpmodels.variables import LARGEST, Binary, Levels, Variable
 
 _NORMS = ("l2", "l1", "linf")
@@ -469,8 +470,6 @@ def odd_cells(design: Design, new: Any, outside: str) -> list[str]:
     **Privacy.** Reads ``new``, which is the caller's, and public or released ranges. Not for rows
     of a release.
     """
-    import pandas as pd
-
     assert design.program is not None
     used = variables_of(design)
     if not used.issubset(new.keys() if hasattr(new, "keys") else new.columns):

@@ -39,6 +39,7 @@ from dpmodels.formula.words import (
     too_many_terms,
     without_ticked,
 )
+from dpmodels.lazy import pd
 from dpmodels.quiet import quiet
 from dpmodels.variables import Levels, Text, Variable
 
@@ -407,8 +408,6 @@ def clustered(terms: Sequence[TermText], factors: Mapping[str, Factor]) -> tuple
 
 def layout(terms: Sequence[TermText], factors: Mapping[str, Factor]) -> tuple[TermLayout, ...]:
     """Return formulaic's full-rank layout of a side of a formula, from the canary."""
-    import pandas as pd
-
     width = {
         text: max(len(f.levels) - 1, 1) if isinstance(f, Cat)
         else len(f.fields) if isinstance(f, Basis) else 1

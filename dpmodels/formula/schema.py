@@ -316,8 +316,7 @@ class Schema(Mapping[str, Variable]):
         """
         # names and types of a table alone: no release and no estimate calls this
         top = importlib.import_module("dpmodels.api.inspected")
-        differences: list[str] = top.problems(self, data)
-        return differences
+        return top.problems(self, data)
 
 
 def _in_words(variable: Variable) -> str:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dpmodels.results.adapters import MaketablesPlugin, register
-
-if TYPE_CHECKING:
-    from dpmodels.results.fit import Fit
-    from dpmodels.results.record import Record
+from dpmodels.results.fit import Fit
+from dpmodels.results.record import Record
 
 __all__ = ["MaketablesPlugin", "TableModel", "as_model", "register"]
 

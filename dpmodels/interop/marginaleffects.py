@@ -9,19 +9,16 @@ to register another, so it is always ``as_model(fit)``.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import DPModelsError, RequestError
+from dpmodels.lazy import pd
 from dpmodels.results import Fit, inference
 from dpmodels.results.contrasts import predictors, range_of
 from dpmodels.results.summary import response_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 __all__ = ["as_model", "public_grid"]
 
@@ -41,8 +38,6 @@ def public_grid(fit: Fit, points: int = 5) -> pd.DataFrame:
     """
     import itertools
 
-    import pandas as pd
-
     axes: dict[str, Any] = {}
     for name in predictors(fit):
         variable, ends = fit.design.schema[name], range_of(fit.design, name)
@@ -55,8 +50,7 @@ def public_grid(fit: Fit, points: int = 5) -> pd.DataFrame:
                 f"the range of {name!r} is not public; pass a grid: as_model(fit, grid)"
             )
     cells = list(itertools.product(*axes.values()))
-    grid: pd.DataFrame = pd.DataFrame(cells, columns=list(axes))
-    return grid
+    return pd.DataFrame(cells, columns=list(axes))
 
 
 def as_model(fit: Fit, grid: Any = None) -> Any:

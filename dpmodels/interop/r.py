@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import pandas as pd
+from dpmodels.lazy import pd
 
 __all__ = ["run"]
 
@@ -123,8 +122,6 @@ def table(names: list[str], columns: list[Mapping[str, Any]]) -> pd.DataFrame:
     -------
     The type of a column depends on its type in R alone, not on its cells.
     """
-    import pandas as pd
-
     cells = {place: _column(**column) for place, column in enumerate(columns)}
     frame: pd.DataFrame = pd.DataFrame(cells, copy=False)
     frame.columns = pd.Index(names)
@@ -133,8 +130,6 @@ def table(names: list[str], columns: list[Mapping[str, Any]]) -> pd.DataFrame:
 
 def _column(kind: str, cells: bytearray, levels: Any = ()) -> Any:
     """Return one column from its bytes."""
-    import pandas as pd
-
     if kind == "text":
         codes = np.frombuffer(cells, np.int32)
         places = np.where(codes == _NA, 0, codes).astype(np.int64) - 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from dpmodels.core.classes import Classes
 from dpmodels.core.means import half_ranges
 from dpmodels.core.sets import Reading
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
+from dpmodels.notes import Note
 from dpmodels.own import class_means as own
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Approximate, Pure, Step
@@ -36,12 +38,7 @@ from dpmodels.registry import (
     positive,
     register_method,
 )
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-    from dpmodels.sums.ask import Ask
-
+from dpmodels.sums.ask import Ask
 
 # -- Features: columns of the design in half-ranges, or with ``R=`` in the ball of radius R.
 

@@ -19,6 +19,7 @@ from dpmodels.core.rows import Rows, clip, complete, linear, only_where, stack, 
 from dpmodels.core.units import Scores, UnitFormula
 from dpmodels.errors import RequestError, choice
 from dpmodels.families import Link
+from dpmodels.lazy import pd
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, one_of, register_method
 from dpmodels.scoring.coordinates import Coordinates, public_coordinates
@@ -426,8 +427,6 @@ def predict(
 
     Probabilities have ``interval="confidence"`` and ``se_fit=``: a row for each row and class.
     """
-    import pandas as pd
-
     K, params = len(fit.design.levels), np.asarray(fit._record.estimate.params)
     classes: Classes = Multinomial(K)
     theta, places = params, np.arange(len(params))

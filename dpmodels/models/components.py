@@ -7,7 +7,7 @@ sensitivity 1/(sqrt(2) (gap - 1)) (``components.md``, section 5).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from dpmodels.arrays import Array
 from dpmodels.core import release as core
 from dpmodels.core.means import PowersOfRows
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.own.projector import GAP, PROJECTOR, gap_failure, tested_projector
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
@@ -24,10 +25,6 @@ from dpmodels.registry import WORKING_RADIUS, Backend, Method, Option, register_
 from dpmodels.sums.ask import Ask, Moments
 from dpmodels.sums.rowmap import RowMap
 from dpmodels.sums.scaling import UnitScale, rescaling
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-
 
 CENTRE_STEP = "centres and scales"
 _PCA_SHARES = {CENTRE_STEP: 0.10, GAP: 0.10, PROJECTOR: 0.80}

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels import messages
 from dpmodels.errors import RequestError, shown
+from dpmodels.formula.design import Design
 from dpmodels.own.proposed import (
     ESTIMATE_STEP,
     LOSS_STEP,
@@ -37,10 +38,6 @@ from dpmodels.privacy.run import FLOAT_NOTE
 from dpmodels.ranges import FAILURE_SHARE
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend, Method, Option, one_of, positive, register_method, share
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-
 
 BOUND_SHARE = 0.15
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels import messages
 from dpmodels.errors import RequestError
 from dpmodels.families import FAMILIES, LINKS, assumed_mean, family_of
+from dpmodels.formula.design import Design
 from dpmodels.models import objpert
 from dpmodels.models.newton import back_map, planned_passes
 from dpmodels.models.objpert import check_common, full_radius, working_map
@@ -53,10 +54,6 @@ from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.mean_models import MeanModel
 from dpmodels.scoring.models import LeastSquares, Model
 from dpmodels.scoring.run import Chain, FitStatistics, ModelSpec
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-
 
 #: The release of the passes.
 release_scored = release_fit

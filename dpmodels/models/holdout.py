@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,19 +16,15 @@ from dpmodels.core.release import Release, answered
 from dpmodels.core.rows import Rows, clip, complete, linear, where
 from dpmodels.core.tallies import ByBin, Losses, MarksOfComplete, OneOf
 from dpmodels.errors import NotReleasedError
+from dpmodels.formula.design import Design
+from dpmodels.lazy import pd, special
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
 from dpmodels.sums.ask import Ask
-from dpmodels.tables.content import Column, Layout, Row
+from dpmodels.tables.content import Column
 from dpmodels.tables.numbers import MISSING, cell, places, spread_of
-from dpmodels.tables.table import Result, Table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from dpmodels.formula.design import Design
-
+from dpmodels.tables.table import AS_WIDE, Result, Table, forest, grid, named_rows, new_axes
 
 # -- What one row gives to the sums of a score or a diagnosis: a formula, and the set it ends in
 
@@ -175,7 +171,6 @@ def release(plan: HoldoutPlan, ask: Ask) -> tuple[Array, ...]:
 # -- What a score or a diagnosis shows. Sees no row.
 
 
-_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -202,9 +197,7 @@ class Score(Result):
         The set of an AUC (:func:`dpmodels.after.inference.auc_set`) is there and right also where
         events are so few that no value is shown.
         """
-        from scipy.special import ndtri
-
-        z = -float(ndtri((1.0 - level) / 2.0))
+        z = -float(special.ndtri((1.0 - level) / 2.0))
         if len(self.n1):
             return auc_set(self.n1, self.n0, self.tau, z)
         half = z * self.se
@@ -216,8 +209,6 @@ class Score(Result):
 
     def roc(self) -> pd.DataFrame:
         """Return the ROC curve: columns ``threshold, fpr, tpr``, made monotone."""
-        import pandas as pd
-
         self._require_counts()
         false, true = roc(self.n1, self.n0)
         thresholds = np.append(math.inf, np.append(self.edges[::-1], -math.inf))
@@ -225,8 +216,6 @@ class Score(Result):
 
     def calibration(self) -> pd.DataFrame:
         """Return the share of events by bin of the prediction, with its error."""
-        import pandas as pd
-
         self._require_counts()
         total = self.n1 + self.n0
         rows = []
@@ -246,19 +235,14 @@ class Score(Result):
         low, high = self.conf_int()
         (few,) = places([self.se if math.isfinite(self.se) else spread_of(low, high)], 4)
         numbers = (self.value, self.se, self.se_sampling, self.se_privacy, low, high)
-        cells = (cell(x, few, 4) if math.isfinite(x) else MISSING for x in numbers)
+        cells = ([cell(x, few, 4) if math.isfinite(x) else MISSING] for x in numbers)
         heads = ("Value", "Std. Error", "sampling", "privacy", "2.5 %", "97.5 %")
-        return Table(
-            columns=(Column(left=True, width=9), *(Column(h, width=9) for h in heads)),
-            rows=(Row((self.metric, *cells)),),
-            notes=(*self.notes, f"Privacy: {self.privacy.statement()}."),
-            layout=_LAYOUT,
-        )
+        notes = (*self.notes, f"Privacy: {self.privacy.statement()}.")
+        columns = list(zip(heads, cells, strict=True))
+        return named_rows([self.metric], columns, least=9, width=9, notes=notes)
 
     def tidy(self) -> pd.DataFrame:
         """Return one row, broom's column names."""
-        import pandas as pd
-
         low, high = self.conf_int()
         row = (self.metric, self.value, self.se, self.se_sampling, self.se_privacy, low, high)
         heads = ["term", "estimate", "std_error", "std_error_sampling", "std_error_privacy",
@@ -267,8 +251,6 @@ class Score(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the ROC curve of an AUC, else the value with its interval (needs matplotlib)."""
-        from dpmodels.tables.table import forest, new_axes
-
         if not len(self.n1):
             return forest(self.tidy(), ax, xlabel=self.metric, zero=None, **style)
         ax, curve = new_axes(ax, (4.4, 4.2)), self.roc()
@@ -336,29 +318,24 @@ class Diagnosis(Result):
 
         share, sure = (text(100.0 * x, 100.0 * self.complete_se)
                        for x in (self.complete, self.complete_se))  # fmt: skip
-        first = Table(
-            facts=(("Complete rows", f"{share} % (std. error {sure} %)"),),
-            columns=(Column("column", left=True, width=20), Column("at its bounds", width=14),
-                     Column("Std. Error", width=11)),
-            rows=tuple(Row((str(r.column), *(text(x, r.std_error) for x in (r.share, r.std_error))))
-                       for r in self.bounds.itertuples()),
-        )  # fmt: skip
         heads = ("from", "to", "rows", "mean residual", "Std. Error", "z")
-        second = Table(
-            columns=tuple(Column(h, left=k == 0, width=11) for k, h in enumerate(heads)),
-            rows=tuple(
-                Row((*(text(x, r.std_error) for x in (r.low, r.high)), f"{r.rows:.0f}",
-                     *(text(x, r.std_error) for x in (r.mean, r.std_error)), text(r.z, 1.0)))
-                for r in self.residuals.itertuples()
-            ),
+        residuals = grid((Column(h, left=not k, width=11) for k, h in enumerate(heads)), (
+            (*(text(x, r.std_error) for x in (r.low, r.high)), f"{r.rows:.0f}",
+             *(text(x, r.std_error) for x in (r.mean, r.std_error)), text(r.z, 1.0))
+            for r in self.residuals.itertuples()
+        ))  # fmt: skip
+        columns = (Column("column", left=True, width=20), Column("at its bounds", width=14),
+                   Column("Std. Error", width=11))  # fmt: skip
+        return grid(
+            columns,
+            ((str(r.column), *(text(x, r.std_error) for x in (r.share, r.std_error)))
+             for r in self.bounds.itertuples()),
+            facts=(("Complete rows", f"{share} % (std. error {sure} %)"),), more=(residuals,),
+            notes=(*self.notes, f"Privacy: {self.privacy.statement()}."), layout=AS_WIDE,
         )  # fmt: skip
-        notes = (*self.notes, f"Privacy: {self.privacy.statement()}.")
-        return replace(first, more=(second,), notes=notes, layout=_LAYOUT)
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per bin of the prediction, then one per column at its bounds."""
-        import pandas as pd
-
         r, b = self.residuals, self.bounds
         bins = [f"residual, prediction {lo:.4g} to {hi:.4g}"
                 for lo, hi in zip(r["low"], r["high"], strict=True)]  # fmt: skip
@@ -372,8 +349,6 @@ class Diagnosis(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw residual means by bin of the prediction, a residual plot (needs matplotlib)."""
-        from dpmodels.tables.table import forest
-
         frame = self.tidy().iloc[: len(self.residuals)]
         frame = frame.assign(term=frame["term"].str.removeprefix("residual, "))
         return forest(frame, ax, **{"xlabel": "mean residual", **style})
@@ -387,8 +362,6 @@ def diagnosis(
 
     ``spread`` holds the standard deviation of a row of each bin.
     """
-    import pandas as pd
-
     complete = max(float(at[-1]), 1.0)
     shares = []
     for name, count in zip(names, at[:-1], strict=True):

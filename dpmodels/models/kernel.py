@@ -21,6 +21,7 @@ from dpmodels.core.means import half_ranges
 from dpmodels.core.rows import Rows, clip, complete, only_where
 from dpmodels.core.tallies import ByBin
 from dpmodels.errors import RequestError, choice
+from dpmodels.lazy import pd, special
 from dpmodels.own import kernel_curve as own
 from dpmodels.own.kernel_curve import gaussian
 from dpmodels.planning import Plan
@@ -121,9 +122,6 @@ def predict_curve(
 
     ``interval="confidence"`` is the privacy band; of a 0/1 response it includes sampling.
     """
-    import pandas as pd
-    from scipy.special import ndtri
-
     choice("what", what, ("mean",))
     choice("interval", interval, (None, "confidence", "prediction"))
     if interval == "prediction":
@@ -143,7 +141,7 @@ def predict_curve(
         return pd.Series(mean, index=index, name="fit")
     columns = {"fit": mean}
     if interval is not None:
-        reach = float(ndtri(0.5 + level / 2.0)) * half * se
+        reach = float(special.ndtri(0.5 + level / 2.0)) * half * se
         columns |= {"lwr": mean - reach, "upr": mean + reach}
     if se_fit:
         columns["se_fit"] = half * se
@@ -153,8 +151,6 @@ def predict_curve(
 def plot_curve(fit: Fit, ax: Any = None, *, level: float = 0.95, color: str | None = None) -> Any:
     """Draw a curve in one variable with its band; a gap is a point without a reply."""
     import matplotlib.pyplot as plt
-    from scipy.special import ndtri
-
     arrays = fit.arrays
     if not fit.released or arrays["points"].shape[1] != 1:
         raise RequestError("plot() draws a released curve in one variable; use predict() otherwise")
@@ -164,7 +160,7 @@ def plot_curve(fit: Fit, ax: Any = None, *, level: float = 0.95, color: str | No
     x = arrays["points"][order, 0]
     _, centre, half, _ = arrays["scale"].tolist()
     mean = centre + half * arrays["f"][order]
-    reach = float(ndtri(0.5 + level / 2.0)) * half * arrays["se"][order]
+    reach = float(special.ndtri(0.5 + level / 2.0)) * half * arrays["se"][order]
     (line,) = ax.plot(x, mean, color=color)
     ax.fill_between(x, mean - reach, mean + reach, color=line.get_color(), alpha=0.25, linewidth=0)
     name = next(c.name for c in fit.design.columns if c.kind != "intercept")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from dpmodels.core.means import (
 )
 from dpmodels.core.rows import Rows, clip, linear
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.models.weights import (
     HISTOGRAM_SHARE,
     Trim,
@@ -44,6 +45,7 @@ from dpmodels.models.window import (
     look_steps,
     released_windows,
 )
+from dpmodels.notes import Note
 from dpmodels.planning import Plan, expected_errors
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.proof.prove import noise_of
@@ -60,12 +62,7 @@ from dpmodels.scoring.cluster_plan import ClusterPlan, Paid
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.models import floored, roots
 from dpmodels.scoring.rules import WEIGHT_STEP
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-    from dpmodels.sums.ask import Ask
-
+from dpmodels.sums.ask import Ask
 
 VARIANCE_SHARE = 0.2
 #: Noise sds from which on a released count has means: of no rows one in 30 000 has.

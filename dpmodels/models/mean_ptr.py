@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.own.proposed import MEAN_STEP, PtrMeanDetail, release_ptr, sensitivity
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Approximate, Step, agm
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend, Method, positive, register_method, share
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
 
 
 def plan_ptr(request: Request, design: Design, n: int) -> Plan[Any]:

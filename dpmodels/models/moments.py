@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from dpmodels.after.moments import (
 )
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.models.linear.compared import published_mu, published_roots
 from dpmodels.models.linear.inference import (
     Passes,
@@ -47,6 +48,7 @@ from dpmodels.models.linear.moments import (
     whitened_plan,
 )
 from dpmodels.models.linear.scored import public_whitening
+from dpmodels.notes import Note
 from dpmodels.planning import Plan, guessed_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.ranges import Split, gaussian_part, no_ranges, ranged_design, with_ranges
@@ -70,10 +72,6 @@ from dpmodels.scoring.rules import FIRST_NOISE
 from dpmodels.sums.ask import Ask, Moments, ball_map, ball_moments_query, moments_query
 from dpmodels.sums.rowmap import OneFirst, RowMap, WithOne, unit_rows
 from dpmodels.sums.scaling import UnitScale, identity_scale
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
 
 # -- Backend of ``dp_moments(method="pmt")``: second moments of rows whitened by public ones.
 #

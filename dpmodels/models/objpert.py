@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from dpmodels.core.rows import Rows, complete, linear, only_where
 from dpmodels.core.sets import UnitMatrices
 from dpmodels.errors import RequestError
 from dpmodels.families import family_of
+from dpmodels.formula.design import Design
 from dpmodels.models.newton import back_map, largest_rho, planned_passes
+from dpmodels.notes import Note
 from dpmodels.own.minimum import LogisticLoss, Loss, PoissonLoss, WorkingRows
 from dpmodels.own.tilted import COEF_STEP, INEXACT_STEP, Tilted, tilt_profile, tilted_minimum
 from dpmodels.planning import Plan, Purchase, column_radius
@@ -36,12 +38,6 @@ from dpmodels.scoring.pass_plan import noise_ratio
 from dpmodels.sums.ask import Ask
 from dpmodels.sums.products import SHRINK
 from dpmodels.sums.scaling import UnitScale, rescaling, unit_scale
-
-if TYPE_CHECKING:
-
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-
 
 #: mu of the output noise over rho: it costs 1/800 of rho, and allows for an inexact optimum.
 OUT_RATIO = 0.05

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpmodels import messages
+from dpmodels.arrays import Array
+from dpmodels.core.release import Program
+from dpmodels.formula.design import Design
+from dpmodels.records import Estimate
 from dpmodels.scoring import rules
+from dpmodels.scoring.coordinates import Coordinates
 from dpmodels.scoring.models import Quantile, State, mean_row, roots
 from dpmodels.scoring.run import Fitting, Opening
-
-if TYPE_CHECKING:
-    from dpmodels.arrays import Array
-    from dpmodels.core.release import Program
-    from dpmodels.formula.design import Design
-    from dpmodels.records import Estimate
-    from dpmodels.scoring.coordinates import Coordinates
 
 #: Rows of average information in every direction that the start has besides the public rows. So
 #: levels with few public rows or events start near no effect.

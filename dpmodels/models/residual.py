@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from dpmodels.coefficient_forecasts import error_of_quantile
 from dpmodels.core.rows import entry
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import LINKS, family_of
+from dpmodels.formula.design import Design
 from dpmodels.planning import SPREAD, Later, Plan, planning_rows
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend, Option, positive, register_method, scoring_method
 from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import scoring_rows
@@ -37,11 +39,6 @@ from dpmodels.scoring.models import (
 )
 from dpmodels.scoring.rules import PassShares
 from dpmodels.scoring.run import Chain, ModelSpec
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.records import Estimate, Release, Request
-
 
 #: The release of the passes.
 release = release_fit

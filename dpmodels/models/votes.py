@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpmodels.lazy import pd
 from dpmodels.own.voting import (
     MARGIN_STEP,
     PATE_STEP,
@@ -43,8 +44,6 @@ class VoteResult(Result):
 
     def tidy(self) -> Any:
         """Return one row: winner, whether it is stable, the released margin."""
-        import pandas as pd
-
         row = (self.label, self.stable, self.margin_lower)
         return pd.DataFrame([row], columns=["term", "stable", "margin_lower"])
 
@@ -85,8 +84,6 @@ class PateResult(Result):
 
     def tidy(self) -> Any:
         """Return one row per query: its number and its label."""
-        import pandas as pd
-
         labels = [] if self.labels is None else list(self.labels)
         return pd.DataFrame({"term": range(len(labels)), "estimate": labels})
 

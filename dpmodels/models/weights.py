@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,17 +20,15 @@ from dpmodels.arrays import Array
 from dpmodels.core.release import answered
 from dpmodels.core.tables import Table, Tables
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
+from dpmodels.lazy import special
+from dpmodels.notes import Note
 from dpmodels.records import Request
 from dpmodels.scoring.cluster_plan import ClusterPlan
 from dpmodels.scoring.clusters import ClusterRelease
 from dpmodels.scoring.rules import MIN_DESIGN_EFFECT, VISIBLE_SDS, WEIGHT_BINS
 from dpmodels.scoring.scales import weight_middles, weight_release
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-    from dpmodels.sums.ask import Ask
-
+from dpmodels.sums.ask import Ask
 
 #: sd of design effects about their average, over it: a guess, by which single ones are shrunk.
 DIFFER = 0.5
@@ -110,8 +108,6 @@ class DesignErrors:
         were drawn one by one. A design effect below ``least`` is not believed. Degrees of freedom
         are those of the design less what the noise takes (Satterthwaite).
         """
-        from scipy.special import ndtri, stdtrit
-
         if not self.determined:
             return np.full(len(L), math.nan), np.ones(len(L))
         mean, sd_mean = self._of_kinds(L)
@@ -125,7 +121,8 @@ class DesignErrors:
         error = np.hypot(weight * sd, (1.0 - weight) * sd_mean) / effect
         free = 1.0 / (1.0 / self.found.df + error**2 / 2.0)
         tail = (1.0 + self.level) / 2.0  # the quantile of t over that of a normal
-        return effect, np.asarray(stdtrit(np.clip(free, 1.0, 1e9), tail) / ndtri(tail))
+        t = special.stdtrit(np.clip(free, 1.0, 1e9), tail)
+        return effect, np.asarray(t / special.ndtri(tail))
 
 
 def _sure(mean: Any, sd: Any, differ: float = DIFFER) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,19 +19,16 @@ from dpmodels.core.means import half_ranges
 from dpmodels.core.release import Release, answered
 from dpmodels.core.rows import Rows, clip, where
 from dpmodels.core.tables import Table, Tables
+from dpmodels.formula.design import Design
+from dpmodels.notes import Note
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.proof.prove import noise_of
+from dpmodels.ranges import Part
+from dpmodels.records import Request
 from dpmodels.registry import Option
 from dpmodels.scoring.rules import DISTANCE_OCTAVES, DISTANCES, PLACES
 from dpmodels.scoring.scales import columns_of_numbers, median_of
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-    from dpmodels.ranges import Part
-    from dpmodels.records import Request
-    from dpmodels.sums.ask import Ask
-
+from dpmodels.sums.ask import Ask
 
 #: Shares of the budget of both histograms: cells of the range, and distances from the centre.
 LOOKS = {PLACES: 0.03, DISTANCES: 0.08}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels import messages
 from dpmodels.door import run_stage
@@ -14,10 +14,7 @@ from dpmodels.privacy.composition import Guarantee, delta_of_parts
 from dpmodels.privacy.mechanisms import RDP, Approximate, Gaussian, Step, delta_gdp
 from dpmodels.privacy.run import own_proof
 from dpmodels.quiet import no_bars, quiet, tell
-
-if TYPE_CHECKING:
-    from dpmodels.sums.ask import Ask
-
+from dpmodels.sums.ask import Ask
 
 BEST_STEP = "best candidate"
 

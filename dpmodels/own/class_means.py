@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.core.classes import Classes
+from dpmodels.core.sets import Reading
 from dpmodels.privacy.mechanisms import agm
 from dpmodels.privacy.noise import paper_midpoint, paper_sigma, reply_probability, split_midpoint
 from dpmodels.privacy.run import own_proof
 from dpmodels.proof.prove import Of
 from dpmodels.sums.ask import Added, Ask, Query, check_pair
-
-if TYPE_CHECKING:
-    from dpmodels.core.classes import Classes
-    from dpmodels.core.sets import Reading
 
 TESTED, COUNTED, MEANS = "class means and test", "class counts and test", "class means"
 #: Means with smooth noise are whole multiples of this.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,14 +15,11 @@ from dpmodels.own.minimum import (
     passes_over,
     rounding_error,
 )
+from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import RDP, check_failure
 from dpmodels.privacy.run import own_proof, tail_margin
 from dpmodels.records import Release
-
-if TYPE_CHECKING:
-    from dpmodels.planning import Plan
-    from dpmodels.sums.ask import Ask
-
+from dpmodels.sums.ask import Ask
 
 CURVATURE_STEP, COEF_STEP = "smallest curvature", "coefficients"
 _TOL = 1e-9

@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
+from dpmodels.formula.design import Design
 from dpmodels.own.profile import largest_m, largest_s
+from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Profile, check_failure
 from dpmodels.privacy.run import ROUND_UP, own_proof
 from dpmodels.proof.prove import Of
@@ -23,11 +25,6 @@ from dpmodels.records import Release
 from dpmodels.sums.ask import ALL, Added, Ask, Moments, Query, Raw, Read
 from dpmodels.sums.rowmap import RowMap
 from dpmodels.sums.scaling import unit_scale
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.planning import Plan
-
 
 EIGEN_STEP, RESIDUAL_STEP = "smallest eigenvalue", "residual bound"
 #: Float allowance of sensitivities of eigenvalues and norms of exactly accumulated moments.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
+from dpmodels.formula.design import Design
+from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Approximate, agm
 from dpmodels.privacy.noise import (
     integer_coin,
@@ -26,11 +27,6 @@ from dpmodels.records import Release
 from dpmodels.sums.ask import ALL, Added, Ask, Moments, Query, Read, clipped_residuals
 from dpmodels.sums.rowmap import RowMap
 from dpmodels.sums.scaling import UnitScale, unit_scale
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.planning import Plan
-
 
 #: Steps, by the name of their share; the lower bound where it begins a fit; coin and coefficients.
 STEP_NAMES = {

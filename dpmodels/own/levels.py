@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.cells import objects_of, read_each
 from dpmodels.formula.spelled import hash_text
+from dpmodels.sums.ask import Ask
 from dpmodels.variables import NA_WORDS
-
-if TYPE_CHECKING:
-    from dpmodels.sums.ask import Ask
-
 
 #: Step of the ledger.
 STEP = "levels"

@@ -17,13 +17,14 @@ import functools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.core.rows import Rows, clip, complete, length, only_where, where
+from dpmodels.formula.design import Design
 from dpmodels.sources.summed import Integers, idle_pass, summed
 from dpmodels.sums.products import (
     SHRINK,
@@ -33,10 +34,6 @@ from dpmodels.sums.products import (
     mapped,
     towards_zero,
 )
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-
 
 # -- Losses of generalised linear models with a bounded score: what the privacy proofs need of
 

@@ -5,23 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
-from dpmodels.formula.words import Cat
+from dpmodels.formula.design import Design
+from dpmodels.formula.words import Basis, Cat, Node
 from dpmodels.privacy.mechanisms import Pure
 from dpmodels.privacy.run import own_proof
+from dpmodels.sources.rows import Rows
 from dpmodels.sums.ask import Ask
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.formula.words import Basis, Node
-    from dpmodels.sources.rows import Rows
-
 
 # -- Which columns a release has, which variables they come from, and how far one person moves them.
 #

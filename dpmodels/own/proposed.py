@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
+from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import agm
 from dpmodels.privacy.noise import (
     integer_coin,
@@ -27,11 +28,7 @@ from dpmodels.privacy.noise import (
 from dpmodels.privacy.run import ROUND_UP, own_proof, tail_margin
 from dpmodels.records import Release
 from dpmodels.sources.summed import sampled
-
-if TYPE_CHECKING:
-    from dpmodels.planning import Plan
-    from dpmodels.sums.ask import Ask, Raw
-
+from dpmodels.sums.ask import Ask, Raw
 
 REPLY_STEP, TEST_STEP, ESTIMATE_STEP = "test and estimate", "lower bound and test", "estimate"
 LOSS_STEP, OUTPUT_STEP, MEAN_STEP = "privacy loss", "mechanism", "distance test and mean"

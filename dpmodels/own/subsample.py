@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dpmodels.formula.design import Design
+from dpmodels.planning import Plan
 from dpmodels.proof.prove import Of
 from dpmodels.records import Release
+from dpmodels.sources.rows import Rows
 from dpmodels.sums.ask import Added, Ask, Query
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.planning import Plan
-    from dpmodels.sources.rows import Rows
-
 
 _REJECTIONS_STEP = "rejections"
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
+from dpmodels.formula.design import Design
 from dpmodels.own.minimum import (
     PRIVATE_ROWS,
     Loss,
@@ -20,14 +21,11 @@ from dpmodels.own.minimum import (
     passes_over,
     rounding_error,
 )
+from dpmodels.planning import Plan
 from dpmodels.privacy.composition import deltas_gdp, gdp_bounds, interval_mass
 from dpmodels.privacy.mechanisms import Profile, delta_gdp
 from dpmodels.privacy.run import own_proof
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.planning import Plan
-    from dpmodels.sums.ask import Ask
+from dpmodels.sums.ask import Ask
 
 # -- Objective perturbation for logistic regression: the proved privacy profile and its inverse.
 #

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels._version import __version__
 from dpmodels.attacker import ExplainedBudget
 from dpmodels.errors import choice
+from dpmodels.lazy import pd
 from dpmodels.privacy.account import Account, joint
 from dpmodels.privacy.asked import checked_number
 from dpmodels.privacy.composition import Guarantee
@@ -20,9 +21,6 @@ from dpmodels.privacy.returns import currency_of, part_returned
 from dpmodels.privacy.statements import neighbours_of
 from dpmodels.tables.content import RULE, Column, Layout, Row
 from dpmodels.tables.table import FORMATS, Shown, Table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -226,8 +224,6 @@ def _price(m: Mechanism) -> tuple[float | None, float | None, float]:
 
 def frame(charges: Iterable[Charge]) -> pd.DataFrame:
     """Return one row per charged step."""
-    import pandas as pd
-
     columns = ["call", "label", "what", "mechanism", "share", "mu", "eps", "delta+", "note"]
     columns += ["relation", "unit", "call_eps", "call_delta", "when"]
     rows: list[dict[str, object]] = []

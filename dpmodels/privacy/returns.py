@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from dpmodels.errors import PrivacyBugError, RequestError
+from dpmodels.privacy.account import Entry
+from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import (
     Approximate,
     Gaussian,
@@ -23,10 +24,6 @@ from dpmodels.privacy.mechanisms import (
     gaussian_form,
     gaussian_replace,
 )
-
-if TYPE_CHECKING:
-    from dpmodels.privacy.account import Entry
-    from dpmodels.privacy.composition import Guarantee
 
 #: Part of delta that a call which may end early sets aside for its early ends (theory.md, 4).
 EARLY_ENDS_SHARE = 1e-3

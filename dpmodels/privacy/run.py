@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ import numpy.typing as npt
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
+from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import (
     RDP,
     Approximate,
@@ -33,9 +34,6 @@ from dpmodels.privacy.mechanisms import (
 from dpmodels.privacy.noise import NoiseSource, drawn_from, exponential_weights
 from dpmodels.privacy.returns import Drawn
 from dpmodels.quiet import lock
-
-if TYPE_CHECKING:
-    from dpmodels.privacy.composition import Guarantee
 
 #: Every noise scale is rounded up by this factor: it allows for root finders and for the lattice.
 ROUND_UP = 1.0 + 1e-9

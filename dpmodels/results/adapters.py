@@ -9,18 +9,16 @@ imported after the last fit was made, ``ETable([as_model(fit), ...])`` has them.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpmodels.errors import NotReleasedError
+from dpmodels.lazy import pd
 from dpmodels.results import inference
 from dpmodels.results.record import Record, row_norm
 from dpmodels.results.summary import response_of
 from dpmodels.tables.table import also
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class MaketablesPlugin:
@@ -37,11 +35,9 @@ class MaketablesPlugin:
     @property
     def __maketables_coef_table__(self) -> pd.DataFrame:
         """Coefficients with columns ``b, se, p`` and those of ``tidy()``, one per row."""
-        import pandas as pd
-
         est = self._record.estimate
         low, high = inference.conf_int(est, 0.95)
-        table: pd.DataFrame = pd.DataFrame(
+        return pd.DataFrame(
             {
                 "b": est.params,
                 "se": inference.standard_errors(est),
@@ -54,7 +50,6 @@ class MaketablesPlugin:
             },
             index=pd.Index(list(est.names), name="Coefficient"),
         )
-        return table
 
     def __maketables_stat__(self, key: str) -> Any:
         """Return one statistic, or None if this fit has no such key."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,20 +19,17 @@ from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown
 from dpmodels.formula.parser import needed_variables
 from dpmodels.formula.schema import label_of
 from dpmodels.formula.survival import strata_codes
+from dpmodels.lazy import pd
 from dpmodels.results import inference
 from dpmodels.results.capabilities import Held
 from dpmodels.results.contrasts import Combinations, combine
 from dpmodels.results.effects import cumulated, public_rows, released_times
 from dpmodels.results.joint import joined
-from dpmodels.tables.content import Column, Layout, Row
+from dpmodels.tables.content import Column
 from dpmodels.tables.numbers import by_row, places
-from dpmodels.tables.table import Result, Table, also, new_axes, one_line
+from dpmodels.tables.table import Result, Table, also, grid, new_axes, one_line
 from dpmodels.verbs import function_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-_CURVES_LAYOUT = Layout(gap=2)
 #: Smallest number of units in released cells, in sds of its noise.
 _CELLS_CLEAR = 4.0
 
@@ -51,8 +48,6 @@ class AdjustedCurves(Result):
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per level and time."""
-        import pandas as pd
-
         at = self.curves
         S, low, high = (np.exp(-np.exp(v)) for v in (at.effect, at.high, at.low))
         columns = {"estimate": S, "std_error": S * np.exp(at.effect) * at.sd}
@@ -77,9 +72,9 @@ class AdjustedCurves(Result):
         heads = ("Survival", "Std. Error", *inference.bound_names(self.curves.level))
         cells = zip(frame[self.variable], (f"{t:g}" for t in frame["time"]), *numbers, strict=True)
         first = (Column(self.variable, left=True, width=12), Column("Time", width=9))
-        return Table(
-            title="Adjusted survival", facts=(("Fit", self.title),), rows=tuple(map(Row, cells)),
-            columns=(*first, *(Column(h, width=10) for h in heads)), layout=_CURVES_LAYOUT,
+        return grid(
+            (*first, *(Column(h, width=10) for h in heads)), cells, title="Adjusted survival",
+            facts=(("Fit", self.title),),
             notes=tuple(filter(None, (*self.curves.notes, self.curves.joint))),
         )  # fmt: skip
 

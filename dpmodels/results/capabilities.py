@@ -9,25 +9,34 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, UtilityWarning, did_you_mean
+from dpmodels.formula.design import odd_cells
+from dpmodels.lazy import pd
 from dpmodels.results import inference
+from dpmodels.results.adapters import StatsmodelsLike
+from dpmodels.results.bands import predicted
+from dpmodels.results.contrasts import Combinations, contrast, emmeans, relevel
+from dpmodels.results.effects import (
+    avg_comparisons,
+    avg_predictions,
+    avg_slopes,
+    charged_means,
+    shrunk,
+    widths,
+)
+from dpmodels.results.inference import AnovaTable, JointTest
+from dpmodels.results.joint import ends_of, joined
+from dpmodels.results.moments import correlations, path, principal, subsets
+from dpmodels.results.record import Record
 from dpmodels.results.statements import Statements
+from dpmodels.results.synthetic import SyntheticTables, draws, synthetic
 from dpmodels.tables.table import also
 from dpmodels.verbs import new_release, verb_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from dpmodels.arrays import Array
-    from dpmodels.results.adapters import StatsmodelsLike
-    from dpmodels.results.contrasts import Combinations
-    from dpmodels.results.inference import AnovaTable, JointTest
-    from dpmodels.results.record import Record
-    from dpmodels.results.synthetic import SyntheticTables
 
 
 class Held:
@@ -88,8 +97,6 @@ class Intervals(Held):
         -------
         Post-processing: costs nothing.
         """
-        import pandas as pd
-
         if alpha is not None:
             if level is not None:
                 raise RequestError("conf_int accepts level= or alpha=, not both")
@@ -106,8 +113,6 @@ class Intervals(Held):
         tidy = verb_of(self._record.call.verb).load("tidy") if est.released else None
         note = ""
         if joint:
-            from dpmodels.results.joint import ends_of
-
             low, high, note = ends_of(self._record, level)
         elif tidy is None:
             low, high = inference.conf_int(est, level)
@@ -190,8 +195,6 @@ class Numbers(Intervals):
         -------
         Post-processing of released numbers: costs nothing.
         """
-        from dpmodels.results.synthetic import draws
-
         return draws(self._record, m, prior, seed)
 
     def vcov(self, kind: str = "total") -> pd.DataFrame:
@@ -205,14 +208,11 @@ class Numbers(Intervals):
         -------
         Post-processing: costs nothing. NaN where the part was not released.
         """
-        import pandas as pd
-
         est = self._record.estimate
         names = list(est.names)
-        table: pd.DataFrame = pd.DataFrame(
+        return pd.DataFrame(
             inference.covariance(est, kind), index=names, columns=names
         )
-        return table
 
     def _bias_bound(self) -> pd.Series[float]:
         est = self._record.estimate
@@ -228,8 +228,6 @@ def _joined(means: Combinations, joint: bool, adjust: Any = None) -> Combination
     """Return combinations, with joint intervals if asked."""
     if not joint:
         return means
-    from dpmodels.results.joint import joined
-
     return joined(means, adjust)
 
 
@@ -309,8 +307,6 @@ class JointTests(Statements, Held):
         -------
         Post-processing of released numbers: free.
         """
-        from dpmodels.results.contrasts import relevel
-
         return relevel(self._record, factor, base, self._level(level))
 
     def contrast(
@@ -331,8 +327,6 @@ class JointTests(Statements, Held):
         -------
         Post-processing: costs nothing. Half widths allow for the bias bound of the combination.
         """
-        from dpmodels.results.contrasts import contrast
-
         return _joined(contrast(self._record, weights, self._level(level)), joint)
 
     @also.method
@@ -371,8 +365,6 @@ class JointTests(Statements, Held):
         Post-processing: costs nothing. Without residuals and fitted values, which no budget makes
         private.
         """
-        from dpmodels.results.adapters import StatsmodelsLike
-
         return StatsmodelsLike(self)
 
     tvalues, pvalue = also("zvalues"), also(lambda fit: lambda: fit.pvalues)
@@ -433,8 +425,6 @@ class Means(Held):
         -------
         Post-processing: costs nothing. The grid is public; errors are conditional on it.
         """
-        from dpmodels.results.contrasts import emmeans
-
         if "type" in other:
             scale = other.pop("type")
             what = _SCALES.get(scale, scale)
@@ -493,8 +483,6 @@ class Means(Held):
         separate release: (eps, delta) is charged before anything is read, in addition to the charge
         of the fit.
         """
-        from dpmodels.results.effects import avg_slopes, charged_means
-
         rows = charged_means(self, newdata, paid)
         return _joined(avg_slopes(self, rows, variables, by, self._level(level)), joint)
 
@@ -525,8 +513,6 @@ class Means(Held):
         -------
         Post-processing: costs nothing. ``newdata`` is public or released.
         """
-        from dpmodels.results.effects import avg_comparisons, charged_means
-
         for argument in positional:
             if variables is None and (_names_changes(argument) or newdata is not None):
                 variables = argument
@@ -561,8 +547,6 @@ class Means(Held):
         -------
         Post-processing: costs nothing. ``newdata`` is public or released.
         """
-        from dpmodels.results.effects import avg_predictions, charged_means
-
         rows = charged_means(self, newdata, paid)
         return _joined(avg_predictions(self, rows, by, variables, self._level(level)), joint)
 
@@ -588,8 +572,6 @@ class Predictions(Held):
 
     def _widths(self, L: Array, level: float) -> tuple[Array, Array]:
         """Return (standard errors, half widths) of ``L b``, (k,) each, for models that predict."""
-        from dpmodels.results.effects import widths
-
         return widths(self._record.estimate, L, level)
 
     def _shrunk(self) -> pd.Series[float]:
@@ -610,8 +592,6 @@ class Predictions(Held):
         -------
         Post-processing of released and public numbers: costs nothing.
         """
-        from dpmodels.results.effects import shrunk
-
         return inference.series(shrunk(self._record), self._record.estimate.names, "shrunk")
 
     shrunk = also(_shrunk)
@@ -685,15 +665,11 @@ class Predictions(Held):
             )
         what = _SCALES.get(what, what) if isinstance(what, str) else what
         if self._record.estimate.released and (hasattr(new, "keys") or hasattr(new, "columns")):
-            from dpmodels.formula.design import odd_cells
-
             problems = odd_cells(self._record.design, new, outside)
             if problems:
                 hint = " (outside='nan' or 'extrapolate' do otherwise)" * (outside == "clip")
                 warnings.warn(UtilityWarning(f"predict: {'; '.join(problems)}{hint}"), stacklevel=2)
         if joint:
-            from dpmodels.results.bands import predicted
-
             function = partial(predicted, function)
         return function(
             self, new, what=what, interval=interval, level=self._level(level), se_fit=se_fit,
@@ -852,8 +828,6 @@ class MomentAnalyses(Held):
         -------
         Post-processing: costs nothing.
         """
-        from dpmodels.results.moments import correlations
-
         return correlations(self._record, (), level)
 
     def partial_corr(self, given: Any, *, level: float = 0.95) -> pd.DataFrame:
@@ -869,8 +843,6 @@ class MomentAnalyses(Held):
         -------
         Post-processing: costs nothing.
         """
-        from dpmodels.results.moments import correlations
-
         return correlations(self._record, given, level)
 
     def ridge_path(self, response: str, lams: Any = None) -> pd.DataFrame:
@@ -886,8 +858,6 @@ class MomentAnalyses(Held):
         -------
         Post-processing: costs nothing.
         """
-        from dpmodels.results.moments import path
-
         return path(self._record, response, lams, lasso_=False)
 
     def lasso_path(self, response: str, lams: Any = None) -> pd.DataFrame:
@@ -904,8 +874,6 @@ class MomentAnalyses(Held):
         -------
         Post-processing: costs nothing.
         """
-        from dpmodels.results.moments import path
-
         return path(self._record, response, lams, lasso_=True)
 
     def best_subset(self, response: str, top: int = 10) -> pd.DataFrame:
@@ -922,8 +890,6 @@ class MomentAnalyses(Held):
         Post-processing: costs nothing. P-values and intervals of a chosen model are conditional on
         the choice; ``.attrs["notes"]`` says so.
         """
-        from dpmodels.results.moments import subsets
-
         return subsets(self._record, response, top)
 
     def synthetic(
@@ -954,8 +920,6 @@ class MomentAnalyses(Held):
         Post-processing of the released matrix: costs nothing. Rows are drawn from a normal
         distribution; none is of a person.
         """
-        from dpmodels.results.synthetic import synthetic
-
         return synthetic(self._record, m, rows, seed)
 
     def components(self, *, standardised: bool = True) -> pd.DataFrame:
@@ -970,6 +934,4 @@ class MomentAnalyses(Held):
         -------
         Post-processing: costs nothing. ``.attrs["noise"]``: eigenvalues below it are noise.
         """
-        from dpmodels.results.moments import principal
-
         return principal(self._record, standardised)

@@ -7,28 +7,24 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
-from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
+from dpmodels.errors import NotReleasedError, RequestError, check_among, choice, did_you_mean, shown
+from dpmodels.families import LINKS
+from dpmodels.lazy import pd, special
 from dpmodels.results import inference
 from dpmodels.results import inference as f
 from dpmodels.results.inference import checked_errors, hypothesis_of
+from dpmodels.results.joint import equivalence as tested_equivalence
+from dpmodels.results.joint import joined
 from dpmodels.results.record import Record, interval_of
-from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
-from dpmodels.tables.table import Result, Table
+from dpmodels.tables.table import Result, Table, forest, named_rows
 from dpmodels.variables import TIME_UNITS
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-_CONTRAST_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
-
 
 #: Adjustments for several comparisons.
 ADJUST = ("none", "bonferroni", "holm", "tukey")
@@ -69,9 +65,7 @@ class Combinations(Result):
 
     def hypotheses(self, *, equivalence: Any, level: float | None = None) -> Any:
         """Return two one-sided tests that the rows are inside public margins; free."""
-        from dpmodels.results import joint
-
-        return joint.equivalence(self, equivalence, level)
+        return tested_equivalence(self, equivalence, level)
 
     def conf_int(self, level: float | None = None) -> Array:
         """Return (k, 2) ends of intervals; half widths allow for bounded bias. Not adjusted."""
@@ -83,8 +77,6 @@ class Combinations(Result):
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per combination, with the column names of broom."""
-        import pandas as pd
-
         return pd.DataFrame(
             {
                 "term": list(self.labels),
@@ -108,8 +100,6 @@ class Combinations(Result):
             Intervals that hold for all differences together, in place of ``adjust``.
         """
         if joint:
-            from dpmodels.results.joint import joined
-
             return joined(self.pairs(), adjust)
         groups = self.groups or ("",) * len(self.labels)
         both = [
@@ -143,8 +133,6 @@ class Combinations(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw estimates with their intervals (needs matplotlib)."""
-        from dpmodels.tables.table import forest
-
         differ = self.what in ("Difference", "Slope", "Contrast", "Comparison", "Estimate")
         style = {"xlabel": self.xlabel or self.what.lower(), "zero": 0.0 if differ else None,
                  **style}  # fmt: skip
@@ -159,14 +147,11 @@ class Combinations(Result):
         if self.on_scale is None:  # means of a model with a link have intervals alone
             numbers += [("Bias <=", self.bias)] if biased else []
         numbers += [(low_name, self.low), (high_name, self.high)]
-        spec = [(head, by_row(values, few, 4)) for head, values in numbers]
+        spec: Any = [(head, by_row(values, few, 4)) for head, values in numbers]
         if self.on_scale is None:  # and no test against 0
             decided = inference.allowance_decides(self.bias, self.sd, self.pvalue)
             without = decided if self.untested is None else decided | self.untested
             spec.append(("P>|z|", f.tested([f.p_value(p) for p in self.pvalue], without)))
-        width = max(12, *(len(label) + 1 for label in self.labels))
-        columns = (Column(left=True, width=width), *(Column(h, width=10) for h, _ in spec))
-        cells = zip(self.labels, *(texts for _, texts in spec), strict=True)
         notes = self.notes
         if self.untested is not None and self.untested.any():
             gone = [label for label, u in zip(self.labels, self.untested, strict=True) if u]
@@ -185,9 +170,7 @@ class Combinations(Result):
             notes = (*notes, self.joint)
         elif biased:
             notes = (*notes, inference.bias_rule(self.level))
-        return Table(
-            columns=columns, rows=tuple(map(Row, cells)), notes=notes, layout=_CONTRAST_LAYOUT
-        )
+        return named_rows(self.labels, spec, notes=notes)
 
 
 def combine(
@@ -247,7 +230,6 @@ def _adjusted(
     From the p-value of a row alone, bias included: Tukey's by the studentized range at the normal
     quantile that has this p, which is conservative where variances differ (Tukey and Kramer).
     """
-    from scipy.special import ndtr, ndtri
     from scipy.stats import studentized_range
 
     out, at = np.array(p), np.full(len(p), level)
@@ -257,11 +239,11 @@ def _adjusted(
         if adjust == "tukey":
             if means < 2:
                 raise RequestError('adjust="tukey" is for differences between means: .pairs()')
-            z = -ndtri(np.clip(p_group / 2.0, 1e-300, 0.5))
+            z = -special.ndtri(np.clip(p_group / 2.0, 1e-300, 0.5))
             tail = studentized_range.sf(math.sqrt(2.0) * z, means, math.inf)
             out[here] = np.where(np.isnan(p_group), np.nan, np.clip(tail, p_group, 1.0))
             cut = studentized_range.ppf(level, means, math.inf) / math.sqrt(2.0)
-            at[here] = 2.0 * float(ndtr(cut)) - 1.0
+            at[here] = 2.0 * float(special.ndtr(cut)) - 1.0
             continue
         at[here] = 1.0 - (1.0 - level) / k
         if adjust == "bonferroni":
@@ -367,11 +349,7 @@ def contrast(record: Record, typed: Any, level: float) -> Combinations:
     for weights in listed.values():
         row = np.zeros(len(names))
         for name, w in weights.items():
-            if name not in names:
-                raise RequestError(
-                    f"no coefficient {shown(name)}.{did_you_mean(name, names)} "
-                    f"Coefficients: {', '.join(names)}"
-                )
+            check_among(name, names, f"no coefficient {shown(name)}", "Coefficients:")
             if isinstance(w, bool) or not isinstance(w, (int, float)) or not np.isfinite(w):
                 raise RequestError(f"the weight of {name!r} must be a number, got {shown(w)}")
             row[names.index(name)] = w
@@ -390,10 +368,7 @@ def ratio(record: Record, over: str, under: str, level: float) -> Combinations:
     checked_errors(record)
     names = record.estimate.names
     for name in (over, under):
-        if name not in names:
-            raise RequestError(
-                f"no mean {shown(name)}.{did_you_mean(str(name), names)} Means: {', '.join(names)}"
-            )
+        check_among(name, names, f"no mean {shown(name)}", "Means:")
     b, se = record.estimate.params, inference.standard_errors(record.estimate)
     i, j = names.index(over), names.index(under)
     if not abs(b[j]) > _CLEAR * se[j]:
@@ -505,8 +480,6 @@ def _back_transformed(means: Combinations, link: str) -> Combinations:
     """Return combinations of a link scale on the scale of the mean."""
     if link == "identity":
         return means
-    from dpmodels.families import LINKS
-
     slope, inverse = np.abs(LINKS[link].slope(means.effect)), LINKS[link].inverse
     nothing = np.full(len(means.effect), np.nan)  # tests are of the link scale: not of mean 0
     return replace(
@@ -590,11 +563,7 @@ def predictors(fit: Any, requested: Iterable[Any] = ()) -> list[str]:
     used: set[str] = set().union(*(atom.source.variables for atom in atoms))
     names = [name for name in fit.design.variables if name in used]
     for name in requested:
-        if name not in names:
-            raise RequestError(
-                f"{shown(name)} is not a predictor of this fit.{did_you_mean(name, names)} "
-                f"Predictors: {', '.join(names)}"
-            )
+        check_among(name, names, f"{shown(name)} is not a predictor of this fit", "Predictors:")
     return names
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +11,7 @@ from dpmodels.formula.schema import label_of
 from dpmodels.results.contrasts import predictors, range_of
 from dpmodels.results.inference import all_labels, labelled
 from dpmodels.tables.pictures import wrap_label
-from dpmodels.tables.table import new_axes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+from dpmodels.tables.table import Axes, new_axes
 
 #: Signs of a line of a title.
 _TITLE = 70

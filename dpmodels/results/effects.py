@@ -11,22 +11,29 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.after.inference import LEAST_SHOWN, of_classes
+from dpmodels.after.moments import HANDLED, UNKNOWN, about_mean_row, about_nothing, prior, shrunken
 from dpmodels.arrays import Array
 from dpmodels.errors import (
     NotPrivateWarning,
     NotReleasedError,
     RequestError,
+    check_among,
     choice,
     did_you_mean,
     shown,
 )
 from dpmodels.families import LINKS, Link
+from dpmodels.formula.build import build_design
+from dpmodels.formula.describe import public_points
+from dpmodels.formula.reading import coerce_all
+from dpmodels.lazy import pd
 from dpmodels.quiet import tell
+from dpmodels.records import Estimate
 from dpmodels.results import inference
 from dpmodels.results.contrasts import (
     Combinations,
@@ -38,15 +45,11 @@ from dpmodels.results.contrasts import (
     range_of,
 )
 from dpmodels.results.inference import checked_errors
+from dpmodels.results.moments import information_of
+from dpmodels.results.record import Record
 from dpmodels.survey import Survey
+from dpmodels.variables import Levels
 from dpmodels.verbs import new_release, verb_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from dpmodels.records import Estimate
-    from dpmodels.results.record import Record
-
 
 #: Half a step of a slope, over the range of the variable.
 _STEP = 1e-4
@@ -78,8 +81,6 @@ def public_rows(
 ) -> _Rows:
     """Return the rows to average over; none are needed where everything is the same everywhere."""
     if newdata is None and constant:
-        from dpmodels.formula.describe import public_points
-
         return _Rows(public_points(fit.design, 1, (1.0, 2.0)), 1, ("The same at every row.",))
     if newdata is None:
         raise RequestError(
@@ -200,10 +201,7 @@ def _groups(rows: _Rows, by: Any) -> dict[str, Any]:
         return {"": np.arange(rows.n)}
     names = [by] if isinstance(by, str) else list(by)
     for name in names:
-        if name not in rows.table:
-            raise RequestError(
-                f"by={shown(name)} is not a column of newdata.{did_you_mean(name, rows.table)}"
-            )
+        check_among(name, rows.table, f"by={shown(name)} is not a column of newdata")
     places: dict[str, Any] = {}
     for i, key in enumerate(zip(*(rows.table[name] for name in names), strict=True)):
         words = ", ".join(f"{n} = {v}" for n, v in zip(names, key, strict=True))
@@ -338,8 +336,6 @@ def _numbers(rows: _Rows, name: str) -> Array:
 
 def _same_everywhere(fit: Any, names: list[str]) -> bool:
     """Return whether changes of these variables move the mean equally at every row."""
-    from dpmodels.formula.describe import public_points
-
     if _link(fit).name != "identity":
         return False
     points = _Rows(public_points(fit.design, 64, (1.0, 2.0)), 64, ())
@@ -437,8 +433,6 @@ def linear_predictor(fit: Any, new: Any, outside: str) -> tuple[Array, Array, An
     X = np.asarray(fit.design.matrix(new, outside=outside), dtype=float)
     eta = X @ np.asarray(fit._record.estimate.params)
     if fit.design.offset is not None:  # the known part, ``offset(z)``
-        from dpmodels.formula.build import build_design
-
         text = f"~ 0 + I({fit.design.offset})"
         offset_design = build_design(text, fit.design.schema, na=fit.design.na, one_sided_ok=True)
         eta = eta + np.asarray(offset_design.matrix(new, outside=outside), dtype=float)[:, 0]
@@ -447,8 +441,6 @@ def linear_predictor(fit: Any, new: Any, outside: str) -> tuple[Array, Array, An
 
 def shrunk(record: Record) -> Array:
     """Return the coefficients for predictions, as they are where there is no public guess."""
-    from dpmodels.after.moments import HANDLED, UNKNOWN, prior, shrunken
-
     est, design = record.estimate, record.design
     b, p = np.asarray(est.params), len(design.columns)
     link = LINKS.get(verb_of(record.call.verb).link_name(record.call.options))
@@ -474,10 +466,6 @@ def _public_guess(
     record: Record, ends: Array, guess: tuple[float, float, float], *, of_response: bool
 ) -> tuple[Array, Array]:
     """Return mean and covariance of the prior of a design, by its released information."""
-    from dpmodels.after.moments import about_mean_row, about_nothing
-    from dpmodels.formula.describe import public_points
-    from dpmodels.results.moments import information_of
-
     design, S = record.design, information_of(record)
     kinds = [column.kind for column in design.columns]
     if "intercept" in kinds:
@@ -508,8 +496,6 @@ def regression(
     """
     choice("what", what, ("mean", "link"))
     choice("interval", interval, (None, "confidence", "prediction"))
-    import pandas as pd
-
     link = fit.kind.link_name(fit.options)
     shown = LINKS["identity" if what == "link" else link]
     inverse = shown.inverse
@@ -559,8 +545,6 @@ def predict_quantiles(fit: Any, new: Any, **options: Any) -> Any:
     Where fitted quantiles cross they are rearranged, in every row in ascending order (Chernozhukov,
     Fernandez-Val and Galichon 2010: never further from the truth).
     """
-    import pandas as pd
-
     taus = fit.options["tau"]
     if not isinstance(taus, (list, tuple)) or len(taus) < 2:
         return regression(fit, new, **options)
@@ -595,8 +579,6 @@ def predict_class(
     fit: Any, new: Any, *, what: str, outside: str, interval: str | None, se_fit: bool, level: float
 ) -> Any:
     """Predict classes (``what="class"``) or their probabilities (``"prob"``)."""
-    import pandas as pd
-
     choice("what", what, ("mean", "class", "prob"))
     choice("interval", interval, (None, "confidence"))
     design, arrays, levels = fit.design, fit.arrays, list(fit.design.levels)
@@ -633,10 +615,6 @@ def predict_class(
 
 def _truth(fit: Any, new: Any) -> list[Any]:
     """Return the true class of each public row as the model reads it; None where it is missing."""
-    from dpmodels.formula.build import build_design
-    from dpmodels.formula.reading import coerce_all
-    from dpmodels.variables import Levels
-
     design, levels = fit.design, list(fit.design.levels)
     name = design.response.term
     variable = design.schema[name] if name in design.schema else None  # noqa: SIM401
@@ -680,8 +658,6 @@ def confusion_table(fit: Any, new: Any) -> pd.DataFrame:
     A function of released numbers and of ``new``; on private rows the table would be an uncharged
     release.
     """
-    import pandas as pd
-
     response = fit.design.response
     if response is None or len(fit.design.levels) < 2:
         raise RequestError(

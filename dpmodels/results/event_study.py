@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.errors import RequestError, check_among, shown
 from dpmodels.formula.schema import label_of
 from dpmodels.results.contrasts import Combinations, combine
 from dpmodels.results.factors import hidden, levels_of, parts_of
@@ -68,11 +68,7 @@ def _chosen(fit: Any, term: str | None) -> Periods:
     if term is None and len(every) > 1:
         raise RequestError(f"iplot: which factor? term={next(iter(every))!r}, of {list(every)}")
     name = next(iter(every)) if term is None else term
-    if name not in every:
-        raise RequestError(
-            f"term={shown(term)} is not a factor of periods.{did_you_mean(str(term), every)} "
-            f"Factors: {', '.join(every)}"
-        )
+    check_among(name, every, f"term={shown(term)} is not a factor of periods", "Factors:")
     return every[name]
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels.formula.schema import label_of
+from dpmodels.results.record import Record
 from dpmodels.tables.content import Row
-
-if TYPE_CHECKING:
-    from dpmodels.results.record import Record
 
 #: Verbs whose formula has fixed effects behind its bar.
 _WITH_EFFECTS = ("dp_feols", "dp_fepois")

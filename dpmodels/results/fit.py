@@ -7,7 +7,6 @@ result lists is what it can do. ``Fit(plan, release, estimate)`` makes one of th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -20,8 +19,13 @@ from dpmodels.errors import (
     printable,
     shown,
 )
+from dpmodels.lazy import pd
 from dpmodels.notes import Notes
+from dpmodels.planning import Plan
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.reports import Ledger
 from dpmodels.quiet import quiet, tell
+from dpmodels.records import Estimate, Release
 from dpmodels.results import inference
 from dpmodels.results.adapters import MaketablesPlugin, register
 from dpmodels.results.capabilities import (
@@ -35,22 +39,26 @@ from dpmodels.results.capabilities import (
     Predictions,
     Updates,
 )
-from dpmodels.results.record import AGAIN, WHAT, Record, dumps, from_dict, ledger_of, loads, to_dict
+from dpmodels.results.contrasts import Combinations, ratio
+from dpmodels.results.effects import balanced_error, confusion_table
+from dpmodels.results.joint import level_of, tidy_together
+from dpmodels.results.moments import decomposition, inflation
+from dpmodels.results.record import (
+    AGAIN,
+    WHAT,
+    Record,
+    dumps,
+    from_dict,
+    ledger_of,
+    loads,
+    methods_paragraph,
+    to_dict,
+)
+from dpmodels.results.summary import Summary, build, notes_of
 from dpmodels.tables import table as table_files
-from dpmodels.tables.table import Written, also, own_names
+from dpmodels.tables.table import Axes, Written, also
 from dpmodels.units import named
 from dpmodels.verbs import function_of, new_release, verb_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
-    from dpmodels.planning import Plan
-    from dpmodels.privacy.composition import Guarantee
-    from dpmodels.privacy.reports import Ledger
-    from dpmodels.records import Estimate, Release
-    from dpmodels.results.contrasts import Combinations
-    from dpmodels.results.summary import Summary
 
 _MOMENTS = (
     "R-squared is a function of released second moments, which linear models with an intercept "
@@ -210,9 +218,6 @@ class Fit(Written, Held, MaketablesPlugin):
     def __reduce__(self) -> tuple[Any, ...]:
         return Fit._of, (self._record,)
 
-    def __dir__(self) -> list[str]:
-        return sorted({*own_names(self), *dict(self.kind.views)})
-
     def __getitem__(self, name: Any) -> Any:
         raise RequestError(
             f"a fit has no items: fit.params[{shown(name)}], fit.tidy() for a table of all"
@@ -223,9 +228,6 @@ class Fit(Written, Held, MaketablesPlugin):
     def _absent(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        view = dict(self.kind.views).get(name)
-        if view is not None:
-            return partial(function_of(view), self)
         stats = self._record.estimate.stats
         if _STATS.get(name) in stats:
             return float(stats[_STATS[name]])
@@ -314,8 +316,6 @@ class Fit(Written, Held, MaketablesPlugin):
 
         ``fit.notes.to_frame()`` has the code, severity, columns, short and long form of each.
         """
-        from dpmodels.results.summary import notes_of
-
         return Notes.of(notes_of(self._record))
 
     @also.method
@@ -326,8 +326,6 @@ class Fit(Written, Held, MaketablesPlugin):
         -------
         Post-processing: costs nothing. Every number is public.
         """
-        from dpmodels.results.record import methods_paragraph
-
         return methods_paragraph(self._record)
 
     # -- tables, pictures, files -----------------------------------------------------------
@@ -370,8 +368,6 @@ class Fit(Written, Held, MaketablesPlugin):
         -------
         Post-processing: costs nothing. Every number is public or released.
         """
-        from dpmodels.results.summary import build
-
         return build(
             self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, full=full, level=level,
             exponentiate=exponentiate, labels=labels, joint=joint,
@@ -420,8 +416,6 @@ class Fit(Written, Held, MaketablesPlugin):
             raise RequestError(f"tidy has no argument {name!r}.{hint}")
         level = self._level(level)
         if joint or adjust is not None:
-            from dpmodels.results.joint import tidy_together
-
             plain = self.tidy(conf_int, level, "python", exponentiate=exponentiate)
             frame = tidy_together(self._record, plain, level, exponentiate and "exp", joint, adjust)
             return inference.styled(frame, style)
@@ -468,11 +462,8 @@ class Fit(Written, Held, MaketablesPlugin):
         """
         draw, level = self.kind.load("plot"), self._level(level)
         if style.get("joint") and self.kind.tidy:
-            from dpmodels.results.joint import level_of
-
             style["joint"], level = level, level_of(self._record, level)[0]
-        axes: Axes = draw(self, ax, level=level, **style)
-        return axes
+        return draw(self, ax, level=level, **style)
 
     def save(self, path: str | Path) -> None:
         """Write the fit as JSON: ``dp.load(path)`` reads it back.
@@ -578,8 +569,6 @@ class Averages(Numbers, JointTests, Fit):
         Post-processing: costs nothing. The delta method, with the covariances of sampling and
         noise; refused where the denominator is within three errors of 0.
         """
-        from dpmodels.results.contrasts import ratio
-
         return ratio(self._record, over, under, self._level(level))
 
 
@@ -595,8 +584,7 @@ class TreatmentEffect(Numbers, JointTests, Fit):
         -------
         Released with the effect: costs nothing. ``noise`` is the sd of the noise of a difference.
         """
-        frame: pd.DataFrame = function_of("dpmodels.models.treatment.show:balance")(self)
-        return frame
+        return function_of("dpmodels.models.treatment.show:balance")(self)
 
     def overlap(self) -> pd.DataFrame:
         """Return the released histogram of the propensity in both arms, one row per cell.
@@ -605,8 +593,7 @@ class TreatmentEffect(Numbers, JointTests, Fit):
         -------
         Released with the effect: costs nothing. Counts are noisy, and may be below 0.
         """
-        frame: pd.DataFrame = function_of("dpmodels.models.treatment.show:overlap")(self)
-        return frame
+        return function_of("dpmodels.models.treatment.show:overlap")(self)
 
 
 class Regression(Numbers, JointTests, Means, Predictions, Updates, NewReleases, Fit):
@@ -626,8 +613,6 @@ class Regression(Numbers, JointTests, Means, Predictions, Updates, NewReleases, 
         -------
         Post-processing: costs nothing.
         """
-        from dpmodels.results.moments import inflation
-
         return inflation(self._record)
 
 
@@ -665,8 +650,6 @@ class LinearRegression(Regression):
         -------
         Post-processing of released second moments: costs nothing.
         """
-        from dpmodels.results.moments import decomposition
-
         return decomposition(self._record, name, groups, given, self._level(level))
 
     corr, partial_corr = also.method(MomentAnalyses.corr), also.method(MomentAnalyses.partial_corr)
@@ -695,14 +678,10 @@ class Classifier(Predictor):
 
     def confusion_table(self, new: Any) -> pd.DataFrame:
         """Count public test rows by true and predicted class: :func:`dpmodels.confusion_table`."""
-        from dpmodels.results.effects import confusion_table
-
         return confusion_table(self, new)
 
     def balanced_error(self, new: Any) -> float:
         """Return one minus the mean recall on public test rows: :func:`dpmodels.balanced_error`."""
-        from dpmodels.results.effects import balanced_error
-
         return balanced_error(self, new)
 
 
@@ -766,8 +745,6 @@ class Tabulation(Numbers, Fit):
         -------
         Post-processing: costs nothing. Every number is public or released.
         """
-        from dpmodels.results.summary import build
-
         return build(
             self._record, fmt=fmt, digits=digits, stars=stars, notes=notes, full=full, level=level,
             exponentiate=exponentiate, labels=labels, joint=joint, errors=errors, smd=smd,
@@ -793,8 +770,7 @@ class Tabulation(Numbers, Fit):
         Post-processing: costs nothing.
         """
         show = function_of("dpmodels.models.table.show:crosstab")
-        frame: pd.DataFrame = show(self, rows, columns, margins=margins)
-        return frame
+        return show(self, rows, columns, margins=margins)
 
 
 class SurvivalCurves(Numbers, Fit):
@@ -919,15 +895,13 @@ class SurvivalCurves(Numbers, Fit):
         -------
         Post-processing: costs nothing.
         """
-        test: Fit = new_release("survdiff")(self)
-        return test
+        return new_release("survdiff")(self)
 
     def _read_off(self, name: str, *positional: Any, **named: Any) -> pd.DataFrame:
         """Return a frame that is computed from the released curves."""
-        frame: pd.DataFrame = function_of(f"dpmodels.models.survival.show:{name}")(
+        return function_of(f"dpmodels.models.survival.show:{name}")(
             self, *positional, **named
         )
-        return frame
 
 
 class Quantiles(Intervals, Fit):

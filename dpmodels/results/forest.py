@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from dpmodels.results.plot import APART, coefplot
 from dpmodels.results.side_by_side import fits_of, shared_names
 from dpmodels.tables.numbers import by_row, places
 from dpmodels.tables.pictures import numbers_beside
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from dpmodels.tables.table import Axes
 
 #: Inches for the numbers, and for each of them; rows of the picture between those of two fits.
 _ROOM, _INCHES, _BETWEEN = 1.9, 0.3, 0.3

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,40 +27,21 @@ from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.formula.schema import label_of
+from dpmodels.lazy import pd, special
 from dpmodels.records import OPEN_ENDS, Estimate
-from dpmodels.tables.content import Column, Layout, Row
+from dpmodels.results.record import Record, row_norm
+from dpmodels.tables.content import Column, Layout
 from dpmodels.tables.numbers import MISSING, number
-from dpmodels.tables.table import Result, Table, also
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from dpmodels.results.record import Record
-
+from dpmodels.tables.table import Result, Table, also, forest, named_rows, new_axes
 
 KINDS = ("total", "sampling", "privacy")
 #: Level of the interval from which :func:`interval_errors` is computed.
 DECIDES = 0.95
-TIDY = (
-    "term",
-    "estimate",
-    "std_error",
-    "std_error_sampling",
-    "std_error_privacy",
-    "statistic",
-    "p_value",
-    "conf_low",
-    "conf_high",
-    "bias_bound",
-)
 
 
 def series(values: Array, names: tuple[str, ...], title: str) -> pd.Series[float]:
     """Return a Series indexed by coefficient name."""
-    import pandas as pd
-
-    named: pd.Series[float] = pd.Series(np.array(values), index=pd.Index(list(names)), name=title)
-    return named
+    return pd.Series(np.array(values), index=pd.Index(list(names)), name=title)
 
 
 #: A combination depends on a coefficient that explains at least this part of its variance.
@@ -106,8 +87,6 @@ def standard_errors(est: Estimate, kind: str = "total") -> Array:
 
 def public_and_private(est: Estimate) -> pd.DataFrame | None:
     """Return the public and the private fit of a call as columns, or None without public rows."""
-    import pandas as pd
-
     public, se = (est.arrays.get(f"public_{name}") for name in ("params", "bse"))
     if public is None:
         return None
@@ -129,9 +108,7 @@ def interval_errors(est: Estimate) -> Array:
 
 def bias_rule(level: float) -> str:
     """Return the rule of intervals and P that allow for a bias, which a reader can check."""
-    from scipy.special import ndtri
-
-    two, z_one = quantile(level), float(ndtri(level))
+    two, z_one = quantile(level), float(special.ndtri(level))
     share = f"{level:g}".removeprefix("0")
     return (
         "P and intervals allow for a bias of up to the bound b. Interval: estimate +- c SE, where "
@@ -179,10 +156,9 @@ def p_values(est: Estimate) -> Array:
     One minus the level of the interval that just touches zero. With a bias bound b this is the
     largest tail probability ``P(|N(a, 1)| > |estimate|/se)`` over ``|a| <= b / se``.
     """
-    from scipy.special import ndtr, stdtr
-
     size = _adjusted_sizes(est)
-    return np.asarray(2.0 * (ndtr(-size) if est.use_t is None else stdtr(est.use_t, -size)))
+    tail = special.ndtr(-size) if est.use_t is None else special.stdtr(est.use_t, -size)
+    return np.asarray(2.0 * tail)
 
 
 def _adjusted_sizes(est: Estimate) -> Array:
@@ -214,8 +190,6 @@ def allowance_decides(bias: Array | None, se: Array, p: Array) -> npt.NDArray[np
 
 def errors(est: Estimate) -> pd.DataFrame:
     """Return the parts of each error, one row per coefficient: error, sampling, privacy, bias."""
-    import pandas as pd
-
     bias = np.zeros(est.params.shape) if est.bias is None else np.asarray(est.bias)
     return pd.DataFrame(
         {
@@ -231,12 +205,10 @@ def errors(est: Estimate) -> pd.DataFrame:
 
 def quantile(level: float, use_t: float | None = None) -> float:
     """Return the two-sided critical value of a confidence level."""
-    from scipy.special import ndtri, stdtrit
-
     if not 0 < level < 1:
         raise RequestError(f"level must lie in (0, 1), got {shown(level)}. For example level=0.95")
     tail = (1 - level) / 2
-    return -float(stdtrit(use_t, tail) if use_t is not None else ndtri(tail))
+    return -float(special.stdtrit(use_t, tail) if use_t is not None else special.ndtri(tail))
 
 
 def bound_names(level: float) -> tuple[str, str]:
@@ -315,36 +287,30 @@ def tidy(
     est: Estimate, *, conf_int_: bool, level: float, style: str | None, exponentiate: bool = False
 ) -> pd.DataFrame:
     """Return one row per coefficient, with the column names of broom."""
-    import pandas as pd
-
     low, high = conf_int(est, level)
     params = np.array(est.params)
     if exponentiate:
         params, low, high = np.exp(params), np.exp(low), np.exp(high)
-    columns = (
-        list(est.names),
-        params,
-        standard_errors(est),
-        standard_errors(est, "sampling"),
-        standard_errors(est, "privacy"),
-        statistics(est),
-        p_values(est),
-        low,
-        high,
-        np.full(est.params.shape, np.nan) if est.bias is None else np.array(est.bias),
+    ends = {"conf_low": low, "conf_high": high} if conf_int_ else {}
+    bias = np.full(est.params.shape, np.nan) if est.bias is None else np.array(est.bias)
+    frame = pd.DataFrame(
+        {
+            "term": list(est.names),
+            "estimate": params,
+            "std_error": standard_errors(est),
+            "std_error_sampling": standard_errors(est, "sampling"),
+            "std_error_privacy": standard_errors(est, "privacy"),
+            "statistic": statistics(est),
+            "p_value": p_values(est),
+            **ends,
+            "bias_bound": bias,
+        }
     )
-    frame = pd.DataFrame(dict(zip(TIDY, columns, strict=True)))
-    if not conf_int_:
-        frame = frame.drop(columns=["conf_low", "conf_high"])
     return styled(frame, style)
 
 
 def glance(record: Record, *, style: str | None) -> pd.DataFrame:
     """Return one row per fit: public facts, the guarantee, released statistics."""
-    import pandas as pd
-
-    from dpmodels.results.record import row_norm
-
     est, promise = record.estimate, record.guarantee
     row = {
         "nobs": record.n,
@@ -536,7 +502,6 @@ def labelled(name: str, labels: Mapping[str, str] | None) -> str:
 # -- Joint tests of a fit: Wald, F, term-wise tables. From coefficients and their covariance.
 
 
-_TEST_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 _GONE = (
     "Not tested: a coefficient of the hypothesis is too noisy at this budget. More "
     "rows, a larger ε or fewer terms would help."
@@ -636,28 +601,23 @@ class JointTest(Result):
         """Return the test as a table."""
         letter = "F" if self.use_f else "chi2"
         note = "Statistic and P are adjusted for possible clipping bias (the bias bound)."
-        cells = ("Wald", number(self.statistic, 4), str(self.df), p_value(self.pvalue))
-        return Table(
+        return named_rows(
+            ["Wald"], [
+                (letter, [number(self.statistic, 4)]), (Column("df", width=4), [str(self.df)]),
+                (Column(f"P>{letter}", width=9), [p_value(self.pvalue)]),
+            ], least=8, layout=_WIDE,
             facts=tuple(("" if k else "Hypothesis", h) for k, h in enumerate(self.hypotheses)),
-            columns=(Column(left=True, width=8), Column(letter, width=10), Column("df", width=4),
-                     Column(f"P>{letter}", width=9)),
-            rows=(Row(cells),),
             notes=(_GONE,) if math.isnan(self.pvalue) else (note,) if self.noncentrality else (),
-            layout=_WIDE,
         )  # fmt: skip
 
     def tidy(self) -> pd.DataFrame:
         """Return one row: ``term, statistic, df, df_denom, p_value``."""
-        import pandas as pd
-
         row = ("; ".join(self.hypotheses), self.statistic, self.df, self.df_denom, self.pvalue)
         return pd.DataFrame([row], columns=["term", "statistic", "df", "df_denom", "p_value"])
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the reference density, its upper 5 %, and the statistic (needs matplotlib)."""
         from scipy import stats
-
-        from dpmodels.tables.table import new_axes
 
         x = self.statistic * (self.df if self.use_f else 1)
         free = stats.chi2(self.df)
@@ -715,15 +675,11 @@ class AnovaTable(Result):
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per term: ``term, df, statistic, p_value``."""
-        import pandas as pd
-
         rows = [(name, df, x, p) for name, x, df, p in self.rows_]
         return pd.DataFrame(rows, columns=["term", "df", "statistic", "p_value"])
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw chi2 over its degrees of freedom for each term (needs matplotlib)."""
-        from dpmodels.tables.table import forest
-
         frame = self.tidy().assign(estimate=lambda t: t["statistic"] / t["df"])
         label = "chi2 / df (about 1 where nothing is there)"
         return forest(frame, ax, xlabel=label, zero=1.0, title=self.title, **style)
@@ -731,28 +687,18 @@ class AnovaTable(Result):
     @also.method
     def to_frame(self) -> pd.DataFrame:
         """Return the table as a DataFrame with columns ``df, chi2, F, p_value``."""
-        import pandas as pd
-
         rows = [(df, x, x / df, p) for _, x, df, p in self.rows_]
         index = pd.Index([name for name, *_ in self.rows_], name="term")
         return pd.DataFrame(rows, columns=["df", "chi2", "F", "p_value"], index=index)
 
     def table(self) -> Table:
         """Return the printed table: df, chi2, F and P of each term."""
-        rows = [
-            Row((name, str(df), number(x, 4), number(x / df, 4), p_value(p)))
-            for name, x, df, p in self.rows_
-        ]
-        width = max([16, *(len(name) + 1 for name, *_ in self.rows_)])
-        columns = (Column(left=True, width=width), Column("df", width=4), Column("chi2", width=10),
-                   Column("F", width=10), Column("P>chi2", width=9))  # fmt: skip
-        return Table(
-            title=self.title,
-            columns=columns,
-            rows=tuple(rows),
-            notes=self.notes,
-            layout=_TEST_LAYOUT,
-        )
+        numbers = [(str(df), number(x, 4), number(x / df, 4), p_value(p))
+                   for _, x, df, p in self.rows_]  # fmt: skip
+        heads = (Column("df", width=4), "chi2", "F", Column("P>chi2", width=9))
+        columns = [(head, [row[k] for row in numbers]) for k, head in enumerate(heads)]
+        names = [name for name, *_ in self.rows_]
+        return named_rows(names, columns, least=16, title=self.title, notes=self.notes)
 
 
 def _factors(term: str) -> set[str]:

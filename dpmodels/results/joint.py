@@ -18,24 +18,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.errors import NotReleasedError, RequestError, choice, shown
+from dpmodels.errors import NotReleasedError, RequestError, check_among, choice, shown
 from dpmodels.families import LINKS
+from dpmodels.lazy import pd, special
 from dpmodels.records import OPEN_ENDS, Estimate
 from dpmodels.results import inference
-from dpmodels.tables.content import Column, Layout, Row
+from dpmodels.results.record import Record
+from dpmodels.tables.content import Column
 from dpmodels.tables.numbers import by_row, places
-from dpmodels.tables.table import Result, Table
+from dpmodels.tables.table import Result, Table, forest, named_rows
 from dpmodels.verbs import verb_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from dpmodels.results.record import Record
 
 #: Points on the sphere by which a quantile is computed, and how many are held at once.
 _POINTS, _AT_ONCE = 8192, 512
@@ -72,8 +69,6 @@ def joint_quantile(factor: Array, level: float, use_t: float | None = None) -> f
     float
         Between the quantile of one interval and that of k independent ones.
     """
-    from scipy.special import chdtr, chdtri, fdtr, fdtri
-
     z = inference.quantile(level, use_t)
     k = len(factor)
     if k < 2:
@@ -84,9 +79,9 @@ def joint_quantile(factor: Array, level: float, use_t: float | None = None) -> f
     rows = rows @ turn[:rank].T
     sidak = inference.quantile(level ** (1.0 / k), use_t)
     if use_t is None:
-        scheffe = math.sqrt(float(chdtri(rank, 1.0 - level)))
+        scheffe = math.sqrt(float(special.chdtri(rank, 1.0 - level)))
     else:
-        scheffe = math.sqrt(rank * float(fdtri(rank, use_t, level)))
+        scheffe = math.sqrt(rank * float(special.fdtri(rank, use_t, level)))
     most = max(z, min(sidak, scheffe))
     if k > _MOST_COMPUTED or rank == 1:
         return z if rank == 1 else most
@@ -94,8 +89,9 @@ def joint_quantile(factor: Array, level: float, use_t: float | None = None) -> f
 
     def covered(q: float) -> float:
         square = (q / longest) ** 2
-        inside = chdtr(rank, square) if use_t is None else fdtr(rank, use_t, square / rank)
-        return float(np.mean(inside)) - level
+        if use_t is None:
+            return float(np.mean(special.chdtr(rank, square))) - level
+        return float(np.mean(special.fdtr(rank, use_t, square / rank))) - level
 
     low, high = z, most
     while high - low > 1e-8:
@@ -106,13 +102,12 @@ def joint_quantile(factor: Array, level: float, use_t: float | None = None) -> f
 
 def _largest(rows: Array) -> Array:
     """Return ``max_j |a_j' u|`` at fixed points u of the unit sphere, (points,)."""
-    from scipy.special import ndtri
     from scipy.stats import qmc
 
     d = rows.shape[1]
     points = qmc.Sobol(d, scramble=False).random(_POINTS)
     points = np.mod(points + np.mod(np.arange(1, d + 1) * _GOLDEN, 1.0) + 0.5 / _POINTS, 1.0)
-    normal = ndtri(np.clip(points, 1e-12, 1.0 - 1e-12))
+    normal = special.ndtri(np.clip(points, 1e-12, 1.0 - 1e-12))
     normal /= np.linalg.norm(normal, axis=1, keepdims=True)
     parts = (normal[at : at + _AT_ONCE] for at in range(0, _POINTS, _AT_ONCE))
     largest = np.concatenate([np.abs(part @ rows.T).max(axis=1) for part in parts])
@@ -247,8 +242,6 @@ def level_of(record: Record, level: float) -> tuple[float, str]:
     It corresponds to the quantile of the largest of all released points, on the scale of log
     survival. Other results with their own kind of intervals are refused.
     """
-    from scipy.special import ndtr
-
     verb, est = verb_of(record.call.verb), record.estimate
     load = verb.load("tidy")
     assert load is not None
@@ -268,7 +261,7 @@ def level_of(record: Record, level: float) -> tuple[float, str]:
     inside = V[np.ix_(moves, moves)] / np.outer(S[moves], S[moves])
     if moves.any() and np.isfinite(inside).all():
         q = joint_quantile(factor_of(inside), level)
-        each = max(min(2.0 * float(ndtr(q)) - 1.0, each), level)
+        each = max(min(2.0 * float(special.ndtr(q)) - 1.0, each), level)
     each = _rounded(each)
     return each, (
         f"{100 * level:g} % joint bands: the true curves are inside at all {k} released points of "
@@ -430,9 +423,6 @@ def adjusted_of_fits(
 # -- Equivalence and non-inferiority: two one-sided tests (Schuirmann 1987).
 
 
-_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Equivalence(Result):
     """Two one-sided tests that effects are inside public margins.
@@ -480,8 +470,6 @@ class Equivalence(Result):
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per effect, with both one-sided P values and the verdict."""
-        import pandas as pd
-
         return pd.DataFrame(
             {
                 "term": list(self.labels), "estimate": self.effect, "std_error": self.sd,
@@ -498,29 +486,20 @@ class Equivalence(Result):
         low_name, high_name = inference.bound_names(inner)
         numbers = ((self.what, self.effect), ("Std. Error", self.sd), (low_name, self.ends[:, 0]),
                    (high_name, self.ends[:, 1]))  # fmt: skip
-        spec = [(head, by_row(values, few, 4)) for head, values in numbers]
+        spec: Any = [(head, by_row(values, few, 4)) for head, values in numbers]
         tests = (("P above", self.above, self.low), ("P below", self.below, self.high))
         for head, values, end in tests:
             if math.isfinite(end):
                 spec.append((head, ["n/d" if p != p else inference.p_value(p) for p in values]))
         verdicts = self.verdicts()
-        width = max(12, *(len(label) + 1 for label in self.labels))
-        columns = (
-            Column(left=True, width=width), *(Column(h, width=10) for h, _ in spec),
-            Column("  Verdict", left=True, width=max(map(len, verdicts)) + 2),
-        )  # fmt: skip
-        cells = zip(self.labels, *(texts for _, texts in spec),
-                    (f"  {v}" for v in verdicts), strict=True)  # fmt: skip
+        last = Column("  Verdict", left=True, width=max(map(len, verdicts)) + 2)
+        spec.append((last, [f"  {v}" for v in verdicts]))
         both = math.isfinite(self.low) and math.isfinite(self.high)
-        return Table(
-            title=f"{'Equivalence' if both else 'Non-inferiority'}: {self.claim}",
-            columns=columns, rows=tuple(map(Row, cells)), notes=self.notes, layout=_LAYOUT,
-        )  # fmt: skip
+        title = f"{'Equivalence' if both else 'Non-inferiority'}: {self.claim}"
+        return named_rows(self.labels, spec, title=title, notes=self.notes)
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the effects with their intervals, and the margins (needs matplotlib)."""
-        from dpmodels.tables.table import forest
-
         axes = forest(self.tidy(), ax, **{"xlabel": self.what.lower(), "zero": None, **style})
         for end in (self.low, self.high):
             if math.isfinite(end):
@@ -549,8 +528,6 @@ def margins_of(typed: Any) -> tuple[float, float]:
 
 def equivalence(means: Any, margins: Any, level: float | None = None) -> Equivalence:
     """Test that combinations are inside margins; rows that are not determined have no P."""
-    from scipy.special import ndtr, stdtr
-
     low, high = margins_of(margins)
     level = means.level if level is None else level
     inference.quantile(level)
@@ -560,7 +537,7 @@ def equivalence(means: Any, margins: Any, level: float | None = None) -> Equival
     at, sd = on_link(means, link)
 
     def below(x: Array) -> Array:
-        return np.asarray(ndtr(x) if est.use_t is None else stdtr(est.use_t, x))
+        return np.asarray(special.ndtr(x) if est.use_t is None else special.stdtr(est.use_t, x))
 
     gone = ~np.isfinite(sd) | (False if means.untested is None else means.untested)
     tails = []
@@ -605,20 +582,14 @@ def inline(
     record: Record, name: Any, *, level: float, exponentiate: bool, digits: int, labels: Any = None
 ) -> str:
     """Return ``"0.36 (95 % CI 0.31 to 0.41, P < .001)"`` for one coefficient."""
-    from dpmodels.errors import did_you_mean
-
     est = record.estimate
     if not est.released:
         raise NotReleasedError("this fit got no reply, so it has no estimates to print")
     if isinstance(digits, bool) or not isinstance(digits, int) or not 1 <= digits <= 12:
         raise RequestError(f"digits={shown(digits)}: must be an int from 1 to 12")
     plain = {inference.plain_name(n): n for n in est.names}
-    chosen = name if name in est.names else plain.get(str(name))
-    if chosen is None:
-        raise RequestError(
-            f"no coefficient {shown(name)}.{did_you_mean(str(name), est.names)} Coefficients: "
-            f"{', '.join(est.names)}"
-        )
+    chosen = name if name in est.names else plain.get(str(name), name)
+    check_among(chosen, est.names, f"no coefficient {shown(name)}", "Coefficients:")
     j = est.names.index(chosen)
     low, high = inference.conf_int(est, level)
     p = inference.p_values(est)[j]

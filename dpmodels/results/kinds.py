@@ -5,24 +5,22 @@ Kept out of ``fit.py`` for its length; :func:`dpmodels.results.fit.kind_of` load
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice
+from dpmodels.formula.survival import strata_codes
+from dpmodels.lazy import pd
 from dpmodels.results import inference
 from dpmodels.results.adjusted import Standardised, between
 from dpmodels.results.capabilities import JointTests, Means, Numbers, Predictions, Updates
 from dpmodels.results.effects import cumulated, released_times, widths
 from dpmodels.results.fit import Fit
+from dpmodels.results.inference import JointTest
 from dpmodels.tables.table import also
 from dpmodels.verbs import new_release
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from dpmodels.results.inference import JointTest
 
 
 def _ratios(fit: Fit, level: float | None, places: slice = slice(None)) -> pd.DataFrame:
@@ -75,8 +73,6 @@ class Hazards(Standardised, Numbers, JointTests, Means, Predictions, Updates, Fi
         -------
         Post-processing: costs nothing.
         """
-        import pandas as pd
-
         columns = ["strata", "time", "hazard", "cumulative"]
         if not self.released:
             return pd.DataFrame(columns=columns)
@@ -110,8 +106,6 @@ class Hazards(Standardised, Numbers, JointTests, Means, Predictions, Updates, Fi
         -------
         Post-processing: costs nothing.
         """
-        import pandas as pd
-
         columns = ["estimate", "std_error", "conf_low", "conf_high"]
         if not self.released:
             return pd.DataFrame(columns=columns)
@@ -278,10 +272,6 @@ def _survival(
     fit: Fit, new: Any, X: Array, times: Any, with_errors: tuple[bool, bool], level: float
 ) -> pd.DataFrame:
     """Return survival at times, one row per row of ``new``, or per row and time if with errors."""
-    import pandas as pd
-
-    from dpmodels.formula.survival import strata_codes
-
     est, index = fit._record.estimate, getattr(new, "index", None)
     if fit.released:
         edges, cumulative = cumulated(fit)
@@ -364,8 +354,6 @@ def _linear(
     ratios: bool = False,
 ) -> Any:  # fmt: skip
     """Return ``X b`` with errors or intervals on request; ``ratios`` exponentiates the results."""
-    import pandas as pd
-
     est, shown = fit._record.estimate, np.exp if ratios else np.asarray
     eta, index = X @ np.asarray(est.params), getattr(new, "index", None)
     if interval is None and not se_fit:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpmodels.errors import RequestError
+from dpmodels.lazy import pd
 from dpmodels.results.side_by_side import joint_line
-from dpmodels.tables.content import RULE, Column, Layout, Row
-from dpmodels.tables.table import Result, Shown, Table, Written
-
-_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
+from dpmodels.tables.content import RULE, Column, Row
+from dpmodels.tables.table import AS_WIDE, Result, Shown, Table, Written, grid
 
 
 @dataclass(frozen=True)
@@ -35,14 +34,12 @@ class Joined(Result):
 
     def table(self) -> Table:
         """Return the table."""
-        return Table(
-            title=self.title, columns=self.columns, rows=self.rows, notes=self.notes, layout=_LAYOUT
+        return grid(
+            self.columns, self.rows, title=self.title, notes=self.notes, layout=AS_WIDE
         )
 
     def tidy(self) -> Any:
         """Return the cells as a DataFrame of text, one column per column of the table."""
-        import pandas as pd
-
         heads = [" ".join(f"{c.group} {c.label}".split()) or "term" for c in self.columns]
         rows = [row.cells for row in self.rows if row.cells]
         frame = pd.DataFrame([[*r, *[""] * (len(heads) - len(r))] for r in rows])

@@ -18,25 +18,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.errors import RequestError, choice, did_you_mean, printable, shown
+from dpmodels.errors import RequestError, check_among, choice, printable, shown
+from dpmodels.lazy import pd, special
+from dpmodels.privacy.composition import Guarantee
+from dpmodels.records import Estimate
 from dpmodels.results import inference
 from dpmodels.results.side_by_side import fits_of
-from dpmodels.tables.content import Column, Layout, Row
 from dpmodels.tables.numbers import by_row, places
-from dpmodels.tables.table import Result, Table
+from dpmodels.tables.table import Result, Table, forest, named_rows
 from dpmodels.units import column_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from dpmodels.privacy.composition import Guarantee
-
-_META_LAYOUT = Layout(width=0, grows=True, wrap=True, notes=76)
 #: Steps of the search for tau2, and its relative precision.
 _REML_STEPS, _REML_DIGITS = 500, 1e-12
 
@@ -86,8 +82,6 @@ class _Mean:
 
 def _mean_of(y: Array, v: Array, b: Array, *, random: bool, level: float) -> _Mean:
     """Return the mean of one coefficient; NaN if fewer than two sites have an estimate."""
-    from scipy.special import stdtr
-
     usable = np.isfinite(y) & np.isfinite(v) & (v > 0.0)
     k, weights = int(usable.sum()), np.zeros(len(y))
     if k < 2:
@@ -110,14 +104,12 @@ def _mean_of(y: Array, v: Array, b: Array, *, random: bool, level: float) -> _Me
     t = inference.quantile(level, k - 1)
     new = inference.quantile(level, k - 2) * math.sqrt(tau2 + se**2) + bias if k > 2 else math.nan
     size = max(abs(mean) - bias, 0.0) / se if se > 0.0 else math.inf
-    p = min(2.0 * float(stdtr(k - 1, -size)), 1.0)
+    p = min(2.0 * float(special.stdtr(k - 1, -size)), 1.0)
     return _Mean(mean, se, bias, weights, tau2, Q, k - 1, t * se + bias, new, p)
 
 
 def _as_estimate(mean: float, se: float, bias: float) -> Any:
     """Return one number as an estimate with its bound of the bias."""
-    from dpmodels.records import Estimate
-
     V = np.array([[se**2]])
     return Estimate(("mean",), np.array([mean]), V, np.zeros((1, 1)), bias=np.array([bias]))
 
@@ -153,8 +145,6 @@ class MetaAnalysis(Result):
 
     def vcov(self) -> pd.DataFrame:
         """Return the covariance of the means; with random effects its diagonal alone."""
-        import pandas as pd
-
         names = list(self.names)
         return pd.DataFrame(self.covariance, index=names, columns=names)
 
@@ -166,15 +156,12 @@ class MetaAnalysis(Result):
 
     def tidy(self) -> pd.DataFrame:
         """Return one row per coefficient, with heterogeneity."""
-        import pandas as pd
-        from scipy.special import chdtrc
-
         return pd.DataFrame(
             {
                 "term": list(self.names), "estimate": self.estimate, "std_error": self.std_error,
                 "p_value": self.pvalue, "conf_low": self.low, "conf_high": self.high,
                 "bias_bound": self.bias_bound, "tau2": self.tau2, "i2": self.i2, "q": self.Q,
-                "q_df": self.df, "q_p_value": chdtrc(self.df, self.Q),
+                "q_df": self.df, "q_p_value": special.chdtrc(self.df, self.Q),
                 "new_low": self.new_low, "new_high": self.new_high,
             }
         )  # fmt: skip
@@ -186,14 +173,11 @@ class MetaAnalysis(Result):
         numbers = [("Estimate", self.estimate), ("Std. Error", self.std_error)]
         numbers += [("Bias <=", self.bias_bound)] if (self.bias_bound > 0.0).any() else []
         numbers += [(low_name, self.low), (high_name, self.high)]
-        spec = [(head, by_row(values, few, 4)) for head, values in numbers]
+        spec: Any = [(head, by_row(values, few, 4)) for head, values in numbers]
         spec.append(("P", [inference.p_value(p) for p in self.pvalue]))
         spec.append(("I2", [inference.percent(share) for share in self.i2]))
         if self.effects == "random":
             spec.append(("tau", by_row(np.sqrt(self.tau2), few, 4)))
-        width = max(12, *(len(name) + 1 for name in self.names))
-        columns = (Column(left=True, width=width), *(Column(h, width=9) for h, _ in spec))
-        cells = zip(self.names, *(texts for _, texts in spec), strict=True)
         how = {
             "fixed": "Fixed effects: one coefficient at all sites, weights by variance.",
             "random": "Random effects: tau by restricted maximum likelihood, errors of Hartung and "
@@ -205,10 +189,7 @@ class MetaAnalysis(Result):
             "beyond that and sampling.",
             self.statement,
         )
-        return Table(
-            title="Meta-analysis", columns=columns, rows=tuple(map(Row, cells)), notes=notes,
-            layout=_META_LAYOUT,
-        )  # fmt: skip
+        return named_rows(self.names, spec, width=9, title="Meta-analysis", notes=notes)
 
     def plot(self, ax: Any = None, *, term: str | None = None, **style: Any) -> Any:
         """Draw one coefficient at every site, and its mean (needs matplotlib).
@@ -221,17 +202,9 @@ class MetaAnalysis(Result):
         **style
             Of the plot, ``color="C1"``.
         """
-        import pandas as pd
-
-        from dpmodels.tables.table import forest
-
         slopes = [name for name in self.names if name != "Intercept"] or list(self.names)
         term = slopes[0] if term is None else term
-        if term not in self.names:
-            raise RequestError(
-                f"no coefficient {shown(term)}.{did_you_mean(str(term), self.names)} "
-                f"Coefficients: {', '.join(self.names)}"
-            )
+        check_among(term, self.names, f"no coefficient {shown(term)}", "Coefficients:")
         j = self.names.index(term)
         half = inference.quantile(self.level) * self.errors[:, j]
         frame = pd.DataFrame(

@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,14 +25,12 @@ from dpmodels.after.moments import (
     slopes,
 )
 from dpmodels.arrays import Array
-from dpmodels.errors import NotReleasedError, RequestError, did_you_mean, shown
+from dpmodels.errors import NotReleasedError, RequestError, check_among, did_you_mean, shown
 from dpmodels.formula.describe import independent, public_points, response_column
+from dpmodels.lazy import pd, special
+from dpmodels.results.inference import terms_of
+from dpmodels.results.record import Record
 from dpmodels.units import column_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from dpmodels.results.record import Record
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,8 +148,6 @@ def _chosen(names: Any, record: Record, facts: MomentFacts) -> list[str]:
 
 def correlations(record: Record, controls_named: Any, level: float) -> pd.DataFrame:
     """Return (partial) correlations of all pairs of columns."""
-    import pandas as pd
-
     facts, constant = _facts(record)
     columns = _columns(facts)
     held = _chosen(controls_named, record, facts)
@@ -181,11 +177,8 @@ def _problem(
     """Return release, constant, response functional and the terms of the others."""
     facts, constant = _facts(record)
     columns = _columns(facts)
-    if response not in columns:
-        raise RequestError(
-            f"{shown(response)} is not a column of the release.{did_you_mean(response, columns)} "
-            f"It holds {', '.join(columns)}"
-        )
+    problem = f"{shown(response)} is not a column of the release"
+    check_among(response, columns, problem, "It holds")
     others = {t: cols for t, cols in _terms(record, facts).items() if response not in cols}
     free = _free(record, facts, [n for cols in others.values() for n in cols])
     terms = {t: [n for n in cols if n in free] for t, cols in others.items()}
@@ -197,8 +190,6 @@ def _problem(
 
 def path(record: Record, response: str, lams: Any, *, lasso_: bool) -> pd.DataFrame:
     """Return the coefficients of a ridge or lasso path, in the units of the columns."""
-    import pandas as pd
-
     facts, constant, a, terms = _problem(record, response)
     names = [n for cols in terms.values() for n in cols]
     columns = _columns(facts)
@@ -232,8 +223,6 @@ def path(record: Record, response: str, lams: Any, *, lasso_: bool) -> pd.DataFr
 
 def subsets(record: Record, response: str, top: int) -> pd.DataFrame:
     """Return the best subsets of terms."""
-    import pandas as pd
-
     facts, constant, a, terms = _problem(record, response)
     if facts.people:
         raise NotReleasedError(
@@ -263,8 +252,6 @@ def subsets(record: Record, response: str, top: int) -> pd.DataFrame:
 
 def principal(record: Record, standardised: bool) -> pd.DataFrame:
     """Return principal components of the columns."""
-    import pandas as pd
-
     facts, constant = _facts(record)
     columns = _columns(facts)
     principal_components = components(
@@ -291,10 +278,6 @@ def principal(record: Record, standardised: bool) -> pd.DataFrame:
 
 def inflation(record: Record) -> pd.DataFrame:
     """Return variance inflation factors from the released information of a fit."""
-    import pandas as pd
-
-    from dpmodels.results.inference import terms_of
-
     if not record.estimate.released:
         raise NotReleasedError("this fit got no reply: there is nothing to read factors off")
     S, names = information_of(record), record.estimate.names
@@ -359,9 +342,6 @@ def decomposition(
     record: Record, name: Any, groups: Any, base_names: Any, level: float
 ) -> pd.DataFrame:
     """Return base and full coefficient, and the part of each group in their difference."""
-    import pandas as pd
-    from scipy.special import ndtri
-
     facts, constant = _facts(record)
     columns, names = _columns(facts), record.estimate.names
     # the intercept of the fit, whose noise is not that of the constant of the release
@@ -397,7 +377,7 @@ def decomposition(
     private = np.sqrt(np.maximum(np.diag(pick @ change.privacy @ pick.T), 0.0))
     both = np.diag(pick @ (change.privacy + change.sampling) @ pick.T)
     error = np.full(len(both), math.nan) if facts.people else np.sqrt(np.maximum(both, 0.0))
-    values, half = pick @ change.values, float(ndtri(0.5 + level / 2.0)) * error
+    values, half = pick @ change.values, float(special.ndtri(0.5 + level / 2.0)) * error
     frame = pd.DataFrame(
         {
             "term": ["base", "full", "explained", *parts], "estimate": values, "std_error": error,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dpmodels.errors import RequestError, choice, did_you_mean
+from dpmodels.errors import RequestError, check_among, choice
 from dpmodels.errors import shown as quoted
+from dpmodels.results.effect_curve import effect_curve
 from dpmodels.results.factors import hidden
+from dpmodels.results.fit import Fit
 from dpmodels.results.inference import (
     Labels,
     all_labels,
@@ -21,14 +24,7 @@ from dpmodels.results.inference import (
     terms_of,
 )
 from dpmodels.tables.pictures import wrap_label
-from dpmodels.tables.table import new_axes, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matplotlib.axes import Axes
-
-    from dpmodels.results.fit import Fit
+from dpmodels.tables.table import Axes, new_axes, one_line
 
 #: Rows between the marks of two fits in one plot.
 APART = 0.2
@@ -98,8 +94,6 @@ def coefplot(
     """
     choice("scale", scale, ("raw", "standardised"))
     if term is not None:
-        from dpmodels.results.effect_curve import effect_curve
-
         return effect_curve(fit, term, ax, level=level, at=at, color=color, joint=joint)
     if groups is not None:
         return _panels(
@@ -257,12 +251,9 @@ def _panels(
                 panels[name] = listed
     else:
         panels = {str(k): [v] if isinstance(v, str) else list(v) for k, v in dict(groups).items()}
-        unknown = [n for listed in panels.values() for n in listed if n not in every]
-        if unknown:
-            raise RequestError(
-                f"groups= names {quoted(unknown[0])}, which is not a coefficient."
-                f"{did_you_mean(unknown[0], every)} Coefficients: {', '.join(every)}"
-            )
+        for name in (name for listed in panels.values() for name in listed):
+            problem = f"groups= names {quoted(name)}, which is not a coefficient"
+            check_among(name, every, problem, "Coefficients:")
     if not panels:
         raise RequestError("groups= leaves no coefficient to show")
     heights = [len(v) + 0.8 for v in panels.values()]

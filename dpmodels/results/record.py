@@ -11,27 +11,28 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dpmodels._version import __version__
 from dpmodels.after.inference import Allowance, BiasBound, read_only
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, damage_reported
+from dpmodels.formula.design import Design
+from dpmodels.formula.survival import design_from
 from dpmodels.messages import PROOF
 from dpmodels.notes import note_of
+from dpmodels.planning import Plan
 from dpmodels.privacy.composition import Guarantee
+from dpmodels.privacy.mechanisms import Gaussian
+from dpmodels.privacy.reports import Ledger, returned_text
 from dpmodels.quiet import tell
 from dpmodels.records import USABLE_ROWS, Estimate, Release, Request
+from dpmodels.registry import Backend, method_names, resolve
 from dpmodels.tables.table import check_seal, sealed
-from dpmodels.units import column_of
+from dpmodels.units import column_of, named
 from dpmodels.verbs import function_of
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.planning import Plan
-    from dpmodels.privacy.reports import Ledger
-    from dpmodels.registry import Backend
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,6 @@ class Record:
     @classmethod
     def of(cls, plan: Plan[Any], release: Release, estimate: Estimate) -> Record:
         """Keep the public and released parts of plan, release and estimate."""
-        from dpmodels.privacy.reports import returned_text
-
         return cls(
             call=Call.of(plan.request, plan.backend),
             design=release.design,
@@ -183,8 +182,8 @@ def response(design: Design) -> str:
 def event(design: Design) -> str:
     """Return ``income = '>50K'`` for a two-level response, whose second level is the event."""
     levels = design.levels if design.response_ok == "event" else ()
-    named = len(levels) == 2 and design.response is not None and levels[1] not in (1, True)
-    return f"{response(design)} = {levels[1]!r}" if named else ""
+    is_word = len(levels) == 2 and design.response is not None and levels[1] not in (1, True)
+    return f"{response(design)} = {levels[1]!r}" if is_word else ""
 
 
 def rows_used(design: Design) -> list[tuple[str, str]]:
@@ -211,11 +210,6 @@ def papers_of(reference: str) -> str:
 
 def methods_paragraph(record: Record) -> str:
     """Return the description of a fit for a methods section: all of it public."""
-    from dpmodels._version import __version__
-    from dpmodels.privacy.mechanisms import Gaussian
-    from dpmodels.registry import method_names, resolve
-    from dpmodels.units import named
-
     promise, call = record.guarantee, record.call
     if promise.seeded:
         return "NOT PRIVATE: the noise was seeded, so this fit is for trying out, not for reports."
@@ -251,11 +245,8 @@ def has_method_test(guarantee: Guarantee) -> bool:
 
 def ledger_of(record: Record) -> Ledger:
     """Return the charges of a record, one line per step."""
-    from dpmodels.privacy.reports import Ledger
-
     if record.parts:
-        pooled: Ledger = function_of("dpmodels.api.pool:pooled_ledger")(record)
-        return pooled
+        return function_of("dpmodels.api.pool:pooled_ledger")(record)
     call = record.call
     counted = "n" if column_of(record.guarantee.unit) is None else "people"
     n = "" if record.n is None else f", {counted} = {record.n}"
@@ -294,8 +285,6 @@ WHAT, AGAIN = "this saved fit", "Write it again with fit.save(path), or use a co
 
 def to_dict(record: Record) -> dict[str, Any]:
     """Return a record as plain lists, numbers and text."""
-    from dpmodels._version import __version__
-
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -321,8 +310,6 @@ def to_dict(record: Record) -> dict[str, Any]:
 
 def from_dict(saved: Mapping[str, Any]) -> Record:
     """Return the record that :func:`to_dict` wrote down."""
-    from dpmodels.formula.survival import design_from
-
     if not isinstance(saved, Mapping) or saved.get("format") != FORMAT:
         raise RequestError("this is not a saved dpmodels fit. Write one with fit.save(path)")
     if saved.get("version") not in READ:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpmodels.after.moments import score
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
+from dpmodels.lazy import pd
 from dpmodels.results import inference
 from dpmodels.results import inference as f
 from dpmodels.results.capabilities import Intervals
@@ -29,13 +30,14 @@ from dpmodels.results.inference import (
     pair,
     plain_name,
 )
+from dpmodels.results.joint import adjusted_of_fits
 from dpmodels.results.moments import moments_of
 from dpmodels.results.record import has_method_test
 from dpmodels.results.summary import STARS, response_of
 from dpmodels.tables.content import RULE, Column, Layout, Row
 from dpmodels.tables.markup import ascii_text
 from dpmodels.tables.numbers import by_row, number, places
-from dpmodels.tables.table import SUFFIXES, Result, Table, also, check_file, write_as
+from dpmodels.tables.table import SUFFIXES, Result, Table, also, check_file, forest, grid, write_as
 from dpmodels.units import column_of
 
 #: Other names of the types, as in ``summary(fmt)``.
@@ -99,12 +101,8 @@ class Etable(Result):
         longest = max(len(ascii_text(row.cells[0])) for row in self.rows if row.cells)
         names = Column(left=True, width=max(16, longest + 1))
         columns = (names, *(Column(label, width=14) for label in self.fits))
-        return Table(
-            title=self.title,
-            columns=columns,
-            rows=self.rows,
-            notes=self.notes,
-            layout=_ETABLE_LAYOUT,
+        return grid(
+            columns, self.rows, title=self.title, notes=self.notes, layout=_ETABLE_LAYOUT
         )
 
     def tidy(self) -> Any:
@@ -113,8 +111,6 @@ class Etable(Result):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the coefficients of all fits, aligned by name (needs matplotlib)."""
-        from dpmodels.tables.table import forest
-
         slopes = self.numbers[self.numbers["term"] != "Intercept"]
         frame = slopes if len(slopes) else self.numbers
         if self.exponentiated:
@@ -124,8 +120,6 @@ class Etable(Result):
     @also.method
     def to_frame(self) -> Any:
         """Return the table as a DataFrame of text; the notes are in ``attrs["notes"]``."""
-        import pandas as pd
-
         lines = [row.cells for row in self.rows if row.cells]
         columns = pd.MultiIndex.from_tuples([tuple(fit.split("\n")) for fit in self.fits])
         index = [name for name, *_ in lines]
@@ -253,8 +247,6 @@ def _adjusted(
     """Return the P values of each fit (None: as they are), and the note on their adjustment."""
     if adjust is None:
         return [None] * len(fits), ()
-    from dpmodels.results.joint import adjusted_of_fits
-
     tests, note = adjusted_of_fits(fits, names, adjust)
     return tests, (note,)
 
@@ -263,8 +255,6 @@ def _numbers(
     fits: Sequence[Any], names: Sequence[str], exponentiate: bool, tests: Any = None
 ) -> Any:
     """Return the tidy frames of all fits, one below the other, with the shown coefficients."""
-    import pandas as pd
-
     how: dict[str, Any] = {"exponentiate": True} if exponentiate else {}
     frames = [
         fit.tidy(style="python", **how).assign(model=f"({k})") for k, fit in enumerate(fits, 1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from dpmodels.results.record import Record
+from dpmodels.results.contrasts import contrast
+from dpmodels.results.joint import inline, margins_of
+from dpmodels.results.record import Record
 
 
 class Statements:
@@ -49,9 +50,6 @@ class Statements:
         -------
         Post-processing: costs nothing. The bound of the bias is taken against each claim.
         """
-        from dpmodels.results.contrasts import contrast
-        from dpmodels.results.joint import margins_of
-
         margins = None if equivalence is None else margins_of(equivalence)
         level = self._record.call.level if level is None else level
         names = self._record.estimate.names
@@ -94,7 +92,5 @@ class Statements:
         -------
         Post-processing: costs nothing.
         """
-        from dpmodels.results.joint import inline
-
         level = self._record.call.level if level is None else level
         return inline(self._record, name, level=level, exponentiate=exponentiate, digits=digits)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +15,9 @@ from dpmodels.notes import Note, Severity, note_of
 from dpmodels.registry import method_names, resolve
 from dpmodels.results import inference
 from dpmodels.results import inference as f
+from dpmodels.results.effects import shrunk
 from dpmodels.results.factors import effects_line, listed_rows
+from dpmodels.results.joint import conf_int, level_of
 from dpmodels.results.record import (
     Record,
     event,
@@ -25,15 +29,11 @@ from dpmodels.results.record import (
     rows_used,
 )
 from dpmodels.survey import Survey
-from dpmodels.tables.content import Column, Content, Layout, Page, Row
+from dpmodels.tables.content import Column, Layout, Page
 from dpmodels.tables.numbers import by_row, number, places, space_thousands
-from dpmodels.tables.table import Table, check_format
+from dpmodels.tables.table import Table, check_format, grid
 from dpmodels.units import column_of, named
 from dpmodels.verbs import verb_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 # -- The sentences under a summary, from public and released numbers only.
 
@@ -162,8 +162,6 @@ def _shrunk(record: Record) -> list[Note]:
     """Return a note with the coefficients that predictions shrink by over a quarter of an error."""
     if verb_of(record.call.verb).predict not in _BY_SHRUNK or not record.estimate.released:
         return []
-    from dpmodels.results.effects import shrunk
-
     b, used = np.asarray(record.estimate.params), shrunk(record)
     se = inference.standard_errors(record.estimate)
     far = np.abs(used - b) > 0.25 * se
@@ -359,37 +357,27 @@ def build(
     no_table = silent and bool((record.estimate.params != record.estimate.params).all())
     level = record.call.level if level is None else level
     body_of = None if silent else kind.load("body")
-    columns: tuple[Column, ...] = ()
-    rows: tuple[Row, ...] = ()
-    further: tuple[Content, ...] = ()
-    legend: tuple[str, ...] = ()
+    body = Table()
     footnotes: tuple[str, ...] = ()
     if body_of is not None:
         if joint:
-            from dpmodels.results.joint import level_of
-
             level, note = level_of(record, level)
             footnotes = (note,)
         body = body_of(record, digits, level, **requests)
-        if isinstance(body, Table):
-            columns, rows, further = body.columns, body.rows, body.more
-            footnotes = (*footnotes, *body.notes)
-        else:
-            columns, rows, further = body
+        footnotes = (*footnotes, *body.notes)
     elif not no_table:
-        columns, rows, legend = _table(
+        body = _table(
             record, kind.estimates, digits, level, stars, exponentiate=exponentiate, labels=labels,
             joint=joint,
         )  # fmt: skip
         below = None if silent else kind.load("tables")
-        further = () if below is None else below(record, digits)
+        body = body if below is None else replace(body, more=below(record, digits))
     incidence = kind.kind == "SurvivalCurves" and record.design.survival.causes
-    return Summary(
+    return replace(
+        body,
         title=f"Differentially private {'cumulative incidence' if incidence else kind.title}",
         facts=_header(record, full),
         aside=_facts(record, full),
-        columns=columns,
-        rows=rows,
         page=no_reply_page(record) if silent else None,
         notes=(
             *((_RATIOS,) if exponentiate else ()), *footnotes,
@@ -398,10 +386,8 @@ def build(
         if notes and not silent
         else (),
         statement=f.greek(record.guarantee.statement()),
-        more=further,
         layout=_SUMMARY_LAYOUT,
         fmt=fmt,
-        legend=legend,
     )
 
 
@@ -502,8 +488,6 @@ def _ends(est: Any, level: float, joint: bool) -> tuple[tuple[Any, Any], str]:
     """Return the ends of intervals, and the sentence that says how they were made."""
     if not joint:
         return inference.conf_int(est, level), inference.bias_rule(level)
-    from dpmodels.results.joint import conf_int
-
     low, high, note = conf_int(est, level)
     return (low, high), note
 
@@ -518,8 +502,8 @@ def _table(
     exponentiate: bool = False,
     labels: bool = False,
     joint: bool = False,
-) -> tuple[tuple[Column, ...], tuple[Row, ...], tuple[str, ...]]:
-    """Return columns, rows and legend of the coefficients; ``n/a`` where nothing was released."""
+) -> Table:
+    """Return the coefficients, with a legend of marks; ``n/a`` where nothing was released."""
     est = record.estimate
     (low, high), rule = _ends(est, level, joint)
     params = np.asarray(est.params)
@@ -565,9 +549,9 @@ def _table(
     )
     if biased or joint:
         legend = (*legend, rule)
-    columns = tuple(column for column, _ in spec)
-    cells = zip(*(texts for _, texts in spec), strict=True)
-    return columns, listed_rows(record, cells), (*legend, *((STARS,) if stars else ()))
+    rows = listed_rows(record, zip(*(texts for _, texts in spec), strict=True))
+    legend = (*legend, *((STARS,) if stars else ()))
+    return grid((column for column, _ in spec), rows, legend=legend)
 
 
 def _terms(record: Record, labels: bool) -> list[str]:

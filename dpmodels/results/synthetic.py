@@ -9,25 +9,26 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels import messages
 from dpmodels.arrays import Array
-from dpmodels.errors import NotReleasedError, RequestError, UtilityWarning, did_you_mean, shown
+from dpmodels.errors import (
+    NotReleasedError,
+    RequestError,
+    UtilityWarning,
+    check_among,
+    shown,
+)
+from dpmodels.lazy import pd, special
+from dpmodels.notes import Note
 from dpmodels.records import check_n, check_seed
 from dpmodels.results.moments import moments_of
-from dpmodels.tables.content import Column, Layout, Row
+from dpmodels.results.record import Record
 from dpmodels.tables.numbers import cell, places
-from dpmodels.tables.table import Shown, Table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from dpmodels.notes import Note
-    from dpmodels.results.record import Record
-
+from dpmodels.tables.table import Shown, Table, grid, interval_heads
 
 #: Least eigenvalue of a covariance of columns of variance one.
 LEAST_VARIANCE = 1e-6
@@ -57,10 +58,7 @@ def prior_of(prior: Any, names: Sequence[str]) -> tuple[Array, Array]:
     if not isinstance(prior, Mapping):
         prior = dict.fromkeys(names, (0.0, prior))
     for name, value in prior.items():
-        if name not in names:
-            raise RequestError(
-                f"prior= names {name!r}, which is not a coefficient.{did_you_mean(name, names)}"
-            )
+        check_among(name, names, f"prior= names {name!r}, which is not a coefficient")
         pair = value if isinstance(value, (tuple, list)) else (0.0, value)
         try:
             center, sd = (float(x) for x in pair)
@@ -78,8 +76,6 @@ def prior_of(prior: Any, names: Sequence[str]) -> tuple[Array, Array]:
 
 def draws(record: Record, m: Any, prior: Any, seed: Any) -> pd.DataFrame:
     """Return draws from the normal posterior of the coefficients, one row per draw."""
-    import pandas as pd
-
     m, seed = _number_of(m, "m"), check_seed(seed)
     estimate = record.estimate
     if not estimate.released:
@@ -136,8 +132,6 @@ class SyntheticTables:
         return (self[i] for i in range(self.m))
 
     def __getitem__(self, i: int) -> pd.DataFrame:
-        import pandas as pd
-
         if not -self.m <= i < self.m:
             raise IndexError(f"there are {self.m} synthetic tables")
         rng = np.random.default_rng([self.entropy, i % self.m])
@@ -234,48 +228,34 @@ class Combined(Shown):
     @property
     def pvalues(self) -> pd.Series[float]:
         """P-values of single zeros, by t with the degrees of freedom of the rule."""
-        from scipy.special import stdtr
-
         t = np.abs(self.estimates) / np.sqrt(np.diag(self.covariance))
-        return self._series(2.0 * stdtr(self.df, -t), "pvalues")
+        return self._series(2.0 * special.stdtr(self.df, -t), "pvalues")
 
     def _series(self, values: Any, title: str) -> pd.Series[float]:
-        import pandas as pd
-
         return pd.Series(np.asarray(values), index=list(self.names), name=title)
 
     def vcov(self) -> pd.DataFrame:
         """Return the covariance of the estimates."""
-        import pandas as pd
-
         return pd.DataFrame(self.covariance, index=list(self.names), columns=list(self.names))
 
     def conf_int(self, level: float = 0.95) -> pd.DataFrame:
         """Return intervals, one row per coefficient."""
-        import pandas as pd
-        from scipy.special import stdtrit
-
-        half = stdtrit(self.df, (1.0 + level) / 2.0) * np.sqrt(np.diag(self.covariance))
+        half = special.stdtrit(self.df, (1.0 + level) / 2.0) * np.sqrt(np.diag(self.covariance))
         ends = {"low": self.estimates - half, "high": self.estimates + half}
         return pd.DataFrame(ends, index=list(self.names))
 
     def table(self) -> Table:
         """Return the printed table: estimates, standard errors, 95 % intervals, P-values."""
-        interval = "95 % interval"
-        columns = (
-            Column("", left=True), Column("Estimate"), Column("Std. Error"),
-            Column("low", interval), Column("high", interval), Column("P"),
-        )  # fmt: skip
         ends, errors, p = self.conf_int().to_numpy(), self.bse.to_numpy(), self.pvalues.to_numpy()
         rows = []
         for j, name in enumerate(self.names):
             few = places([float(errors[j])], 4)[0]
             numbers = (self.estimates[j], errors[j], *ends[j])
-            rows.append(Row((name, *(cell(float(v), few, 4) for v in numbers), f"{p[j]:.3g}")))
-        return Table(
-            title=f"Estimates from {self.m} synthetic tables", columns=columns, rows=tuple(rows),
+            rows.append((name, *(cell(float(v), few, 4) for v in numbers), f"{p[j]:.3g}"))
+        return grid(
+            ("", "Estimate", "Std. Error", *interval_heads(0.95), "P"), rows,
+            title=f"Estimates from {self.m} synthetic tables",
             notes=("Variance: (1 + 1/m) b - u (Raghunathan, Reiter and Rubin 2003).",),
-            layout=Layout(gap=2),
         )  # fmt: skip
 
 

@@ -10,21 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels.core.clusters import Radii, statistic, totals_statistic
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.proof.prove import noise_of
+from dpmodels.ranges import Part
+from dpmodels.records import Request
 from dpmodels.scoring import rules
 from dpmodels.survey import LEAST, Frame
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.ranges import Part
-    from dpmodels.records import Request
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,21 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.core.clusters import ClusterPasses, PeopleByCluster, Radii, Scorer, statistic
 from dpmodels.core.release import Queried
+from dpmodels.formula.design import Design
 from dpmodels.scoring import rules
 from dpmodels.scoring.cluster_plan import ClusterPlan, clip_of
 from dpmodels.scoring.models import floored, roots, shrunk
 from dpmodels.sums.ask import Noisy
 from dpmodels.survey import LEAST
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +19,12 @@ from dpmodels.arrays import Array
 from dpmodels.core.release import Release
 from dpmodels.core.rows import Rows, clip, linear, stack, where
 from dpmodels.core.sets import Counted
+from dpmodels.families import Family, Link
+from dpmodels.formula.design import Design
+from dpmodels.lazy import special
 from dpmodels.scoring import rules
+from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.scoring.passes import Centre, affine_of
-
-if TYPE_CHECKING:
-    from dpmodels.families import Family, Link
-    from dpmodels.formula.design import Design
-    from dpmodels.scoring.pass_plan import PassPlan
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,17 +142,15 @@ class Deviance:
 
         It is that of the gamma distribution whose mean clipped deviance is the released one.
         """
-        from scipy.special import digamma, gammaln
-
         if self.family.valid(np.zeros(1))[0]:  # phi is bounded there
             return 0.0
         shape = np.geomspace(0.02, 1e3, 200)[:, None]
         log_y = -np.linspace(0.0, 1.0, 800) * (self.width[2] / 2.0 + 1.0 + 12.0 / shape)
-        of_gamma = shape * (np.log(shape) + log_y - np.exp(log_y)) - gammaln(shape)
+        of_gamma = shape * (np.log(shape) + log_y - np.exp(log_y)) - special.gammaln(shape)
         beyond = np.maximum(2.0 * (np.expm1(log_y) - log_y) - self.width[2], 0.0)
         step = log_y[:, :1] - log_y[:, 1:2]
         cut = (np.exp(of_gamma) * beyond * step).sum(axis=1)
-        seen = 2.0 * (np.log(shape) - digamma(shape))[:, 0] - cut
+        seen = 2.0 * (np.log(shape) - special.digamma(shape))[:, 0] - cut
         # by falling shapes the deviance grows
         rows = statistics.complete
         return float(rows * np.interp(statistics.sums[2] / rows, seen[::-1], cut[::-1]))

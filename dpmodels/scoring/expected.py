@@ -16,6 +16,7 @@ import numpy as np
 from dpmodels.after.inference import BASE_BIAS, Allowance, one_way
 from dpmodels.arrays import Array
 from dpmodels.core.parallel import ROOT, Released
+from dpmodels.lazy import special
 from dpmodels.scoring import rules
 from dpmodels.scoring.clip import UP_TO_SECOND, Lengths, chosen_clip, first_clip, missed_squares
 from dpmodels.scoring.intervals import stretch
@@ -27,17 +28,13 @@ from dpmodels.scoring.taken import noise_if_nothing_is_cut, taken
 @functools.cache
 def _normal_grid(many: int = 200) -> Array:
     """Return equally likely values of a standard normal variable."""
-    from scipy.special import ndtri
-
-    return np.asarray(ndtri((np.arange(many) + 0.5) / many))
+    return np.asarray(special.ndtri((np.arange(many) + 0.5) / many))
 
 
 def _beyond(x: Array, t: float, degrees: int = 1) -> Array:
     """Return P(chi exp(t g) > x), g standard normal, chi with these degrees, mean square 1."""
-    from scipy.special import chdtrc
-
     scale = np.exp(t * _normal_grid() - t * t)
-    return np.asarray(chdtrc(degrees, degrees * (x[..., None] / scale) ** 2).mean(axis=-1))
+    return np.asarray(special.chdtrc(degrees, degrees * (x[..., None] / scale) ** 2).mean(axis=-1))
 
 
 @functools.cache
@@ -63,13 +60,11 @@ class ScoreLengths:
 
     def beyond(self, x: Array, r: int) -> Array:
         """Return the share of units whose score in r dimensions is longer than x."""
-        from scipy.special import ndtr
-
         x, t = np.maximum(x, 1e-12), rules.ROW_SPREAD
         if self.events is not None:
             shares, sizes = self._residuals_of_events(self.events)
             lengths = np.log(x[..., None] / np.maximum(sizes, 1e-12))
-            return np.asarray(ndtr(-lengths / t - t) @ shares)
+            return np.asarray(special.ndtr(-lengths / t - t) @ shares)
         rows = self.rows / (1.0 + (self.rows - 1.0) * self.rho)  # As good as independent
         return _beyond(x, math.hypot(t, self.spread) / math.sqrt(rows), min(max(round(rows), 1), r))
 

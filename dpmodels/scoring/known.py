@@ -11,21 +11,18 @@ import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dpmodels.arrays import Array
+from dpmodels.core.parallel import Released
+from dpmodels.formula.design import Design
 from dpmodels.proof.sets import diagonal_first, svec, unsvec
 from dpmodels.scoring import rules
-from dpmodels.scoring.coordinates import cached_on
+from dpmodels.scoring.coordinates import Coordinates, cached_on
+from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.variables import Binary
-
-if TYPE_CHECKING:
-    from dpmodels.arrays import Array
-    from dpmodels.core.parallel import Released
-    from dpmodels.formula.design import Design
-    from dpmodels.scoring.coordinates import Coordinates
-    from dpmodels.scoring.pass_plan import PassPlan
 
 #: A pair of columns of a design.
 Pair = tuple[int, int]

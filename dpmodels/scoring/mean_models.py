@@ -16,6 +16,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.core.rows import Rows, clip, where
 from dpmodels.families import Family, Link
+from dpmodels.lazy import special
 from dpmodels.scoring import rules
 from dpmodels.scoring.models import (
     Beginning,
@@ -368,9 +369,7 @@ def few_counts(family: Family, state: State) -> bool:
 
 def _mean_log(mean: float, small: float) -> float:
     """Return ``E log(y + small)`` of a Poisson y."""
-    from scipy.special import gammaln
-
-    weight = np.exp(_COUNTS * math.log(mean) - mean - gammaln(_COUNTS + 1.0))
+    weight = np.exp(_COUNTS * math.log(mean) - mean - special.gammaln(_COUNTS + 1.0))
     return float(weight @ np.log(_COUNTS + small))
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpmodels.arrays import Array
+from dpmodels.lazy import special
 from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import Coordinates, scoring_rows
 from dpmodels.scoring.rules import PassShares
@@ -416,10 +417,8 @@ class Quantile(Model):
 
     def start(self, start: Start) -> State:
         """Shift least squares by the normal quantile of its residual."""
-        from scipy.special import ndtri
-
         sd = math.sqrt(start.variance)
-        theta = start.shifted(sd * float(ndtri(self.tau)))
+        theta = start.shifted(sd * float(special.ndtri(self.tau)))
         W = roots(start.M, start.axes)[1]
         return State(theta, W, (rules.QUANTILE_SCALE * sd) ** 2, start.M, nuisance=sd)
 

@@ -9,20 +9,17 @@ import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from dpmodels.arrays import Array
+from dpmodels.formula.design import Design
 from dpmodels.places import ALL_ROWS, WINDOW, Windows
 from dpmodels.proof.prove import joint_sensitivity, sensitivity
 from dpmodels.proof.sets import Ball, OneHot
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.scoring import rules
+from dpmodels.scoring.models import Model, Traits
 from dpmodels.scoring.rules import ClipPolicy, PassShares, UnitShares
 from dpmodels.sums.ask import Read
-
-if TYPE_CHECKING:
-    from dpmodels.arrays import Array
-    from dpmodels.formula.design import Design
-    from dpmodels.scoring.models import Model, Traits
 
 #: Kinds of columns that vary wherever one looks; the others may be constant over parts of a table.
 _SPREAD = ("intercept", "numeric", "product")

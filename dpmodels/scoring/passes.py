@@ -9,20 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.core.rows import Rows, length, linear
+from dpmodels.formula.design import Design
 from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.models import Evaluate, Model, State, plain
 from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.sums.products import SHRINK, filled
 from dpmodels.sums.scaling import UnitScale
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,21 +10,25 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.after.moments import counted_rows
+from dpmodels.arrays import Array
 from dpmodels.core.parallel import MATRICES, Parallel, Released, costs_of_pass
 from dpmodels.core.release import Release
 from dpmodels.core.rows import Rows, linear
 from dpmodels.core.sets import Moments
+from dpmodels.formula.design import Design
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring import rules
+from dpmodels.scoring.coordinates import Coordinates
 from dpmodels.scoring.known import Known, known_entries
 from dpmodels.scoring.models import Start, State, mean_row
 from dpmodels.scoring.notes import moves_on, public_rows, too_long
+from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.scoring.passes import row_of, within
 from dpmodels.scoring.rows import RowsPlan
 from dpmodels.scoring.run import Fitting, Schedule, ScoringRelease, centre_of
@@ -32,12 +36,6 @@ from dpmodels.scoring.scales import WeightPlan, located, weighed
 from dpmodels.scoring.step import newton_step
 from dpmodels.sums.ask import Read
 from dpmodels.sums.rowmap import RowMap
-
-if TYPE_CHECKING:
-    from dpmodels.arrays import Array
-    from dpmodels.formula.design import Design
-    from dpmodels.scoring.coordinates import Coordinates
-    from dpmodels.scoring.pass_plan import PassPlan
 
 #: A part of a program: it yields releases, receives noisy numbers, and returns a result.
 Asking = Generator[Any, Any, Any]

@@ -13,13 +13,15 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from dpmodels.core.parallel import Parallel, costs_of_pass
+from dpmodels.formula.design import Design
 from dpmodels.places import ALL_ROWS
 from dpmodels.planning import Later
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
+from dpmodels.records import Request
 from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import Coordinates
 from dpmodels.scoring.expected import Expectation, ScoreLengths, of_rows
@@ -50,10 +52,6 @@ from dpmodels.scoring.run import (
 )
 from dpmodels.scoring.scales import ScalePlan, WeightPlan, numbers_of
 from dpmodels.scoring.taken import noise_if_nothing_is_cut
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.records import Request
 
 
 @dataclass(frozen=True)

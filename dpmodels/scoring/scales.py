@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from dpmodels.core.release import Release
 from dpmodels.core.rows import Rows, clip, where
 from dpmodels.core.sets import Bins
 from dpmodels.formula.build import build_design
-from dpmodels.formula.design import variables_of
+from dpmodels.formula.design import Design, variables_of
+from dpmodels.lazy import special
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.proof.prove import noise_of
 from dpmodels.scoring import rules
@@ -27,10 +28,6 @@ from dpmodels.scoring.coordinates import Coordinates, most_root, narrowed
 from dpmodels.scoring.pass_plan import count_of, power_of_two
 from dpmodels.sums.ask import ALL, Read
 from dpmodels.variables import Binary, Levels, Text
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-
 
 # -- Rows: centre and scale of every numeric variable (``theory.md``, 3.1).
 #
@@ -218,8 +215,6 @@ def scale_of(counts: Array, sd: float, n: float) -> float | None:
     the sd of a normal distribution with the tail at the first half octave at which the count beyond
     reaches ``q n = max(.1 n, 2 sd sqrt(j + 1))``.
     """
-    from scipy.special import ndtri
-
     sums = np.cumsum(counts)
     j = np.arange(1.0, len(counts) + 1.0)
     need = np.maximum(rules.TAIL_PART * n, rules.VISIBLE_SDS * sd * np.sqrt(j))
@@ -234,7 +229,7 @@ def scale_of(counts: Array, sd: float, n: float) -> float | None:
     before = float(sums[k - 1]) if k else 0.0
     within = (need[k] - before) / max(float(sums[k]) - before, 1e-300)
     distance = 2.0 ** (-(k + min(max(within, 0.0), 1.0)) / 2.0)
-    scale = -distance / float(ndtri(need[k] / n / 2.0))
+    scale = -distance / float(special.ndtri(need[k] / n / 2.0))
     return scale if scale < 1.0 / math.sqrt(12.0) else None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,12 +21,10 @@ from dpmodels.core.rows import Rows, length, linear, only_where
 from dpmodels.core.sets import Formula
 from dpmodels.core.units import Scores, UnitFormula
 from dpmodels.scoring import rules
+from dpmodels.scoring.coordinates import Coordinates
 from dpmodels.scoring.models import Model, State
 from dpmodels.scoring.passes import Centre, row_of
 from dpmodels.sums.products import VAST
-
-if TYPE_CHECKING:
-    from dpmodels.scoring.coordinates import Coordinates
 
 
 class Expansion:

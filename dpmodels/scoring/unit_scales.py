@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,16 +20,13 @@ from dpmodels.core.release import Release
 from dpmodels.core.rows import Rows, linear, stack, where
 from dpmodels.core.sets import Bins
 from dpmodels.core.units import Squares, UnitFormula
+from dpmodels.formula.design import Design
 from dpmodels.scoring import rules
 from dpmodels.scoring.clip import clear_bins, mean_square, without_rounding
 from dpmodels.scoring.coordinates import Coordinates, constant_columns, narrowed, unweighted
 from dpmodels.scoring.pass_plan import count_of
 from dpmodels.scoring.scales import columns_of_numbers, scale_of, sd_of_box, shares_of_tree
 from dpmodels.sums.ask import ALL, Read
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-
 
 #: Name of the step that releases them.
 SCALES = "scales of the information"

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.errors import DamagedFileError, SourceError, shown
+from dpmodels.lazy import pd
 from dpmodels.variables import NA_WORDS
 
 # -- Lines of a CSV file: one line, one row, whatever stands in it.
@@ -514,8 +515,6 @@ def _columns(
             columns = _by_arrow(block, header, names, as_numbers, dialect)
             if columns is not None:
                 return columns
-    import pandas as pd
-
     frame = pd.read_csv(
         io.BytesIO(block), header=None, names=header, usecols=list(names), dtype=object,
         skip_blank_lines=False, sep=dialect.sep, na_filter=False, quotechar=dialect.quote or '"',

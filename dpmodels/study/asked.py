@@ -27,6 +27,7 @@ from dpmodels.errors import (
 )
 from dpmodels.formula.parser import category_names, needed_variables
 from dpmodels.formula.schema import Schema, toml
+from dpmodels.lazy import pd
 
 # -- TOML texts, and where their keys stand: what an error of a study points at.
 
@@ -168,8 +169,6 @@ def call(verb: str, formula: str, data: Any, options: Mapping[str, Any], **named
 
 def after(fit: Any, what: str, value: Any, options: Mapping[str, Any]) -> Any:
     """Compute the requested results from a fit; nothing is read or charged."""
-    import pandas as pd
-
     typed: dict[str, Any] = dict(options)
     pairs = typed.pop("pairs", False)
     if isinstance(typed.get("newdata"), list):
@@ -362,8 +361,7 @@ class Paper:
     @property
     def unit(self) -> str | None:
         """Column of the people who are protected, or None if a row is."""
-        column: str | None = self.get("data", "unit")
-        return column
+        return self.get("data", "unit")
 
     @property
     def size(self) -> int:

@@ -11,14 +11,16 @@ import sqlite3
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpmodels.api.call import versions
 from dpmodels.errors import BudgetError, DamagedError, DPModelsError, RequestError, damage_reported
 from dpmodels.privacy.account import joint
 from dpmodels.privacy.budget import Budget
 from dpmodels.privacy.reports import kind_of
+from dpmodels.results import load
 from dpmodels.study.asked import canonical_hash
 from dpmodels.tables.table import Shown, Table, check_seal, plain, sealed
 from dpmodels.units import named
@@ -178,8 +180,6 @@ def charges_of(budget: Budget, study: str, name: str) -> list[Any]:
 
 def record_text(ran: Any, outputs: Any, budget: Any) -> str:
     """Return the record of a run as JSON text, with its checksum."""
-    from dpmodels.api.call import versions
-
     paper, private = ran.paper, not ran.rehearsal
     ours = [charge for o in ran.outcomes for charge in o.charges]
     numbers = [charge.number for charge in ours] or [math.inf]
@@ -279,8 +279,8 @@ class Verified(Shown):
         rows = [(o["name"], o["kind"], o["of"], o["sha256"][:12]) for o in self.record["outputs"]]
         cost = (self.record["guarantee"] or {"statement": "nothing was charged"})["statement"]
         rehearsed = self.record["run"]["mode"] == "rehearsal"
-        return replace(
-            plain(("output", "what", "of", "sha256"), rows), title="Outputs of a study",
+        return plain(
+            ("output", "what", "of", "sha256"), rows, title="Outputs of a study",
             facts=(
                 ("Study", self.record["study"]["text"]["study"]["title"]),
                 ("Verdict", "DOES NOT HOLD" if self.problems else "holds"),
@@ -330,8 +330,6 @@ def _of_files(folder: Path, record: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_totals(folder: Path, record: Mapping[str, Any]) -> Iterator[str]:
     """Compose the charges of the fits and compare; lost fits are not counted."""
-    from dpmodels.results import load
-
     paid = [release for release in record["releases"] if release["charged"]]
     guarantees = []
     for release in (release for release in paid if release["status"] != "lost"):

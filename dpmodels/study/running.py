@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from dpmodels.api.call import plan
 from dpmodels.errors import (
     BudgetError,
     BudgetExceededError,
@@ -28,10 +29,12 @@ from dpmodels.errors import (
     UnknownOptionError,
     UtilityWarning,
 )
+from dpmodels.lazy import pd
 from dpmodels.privacy.account import joint
 from dpmodels.privacy.budget import Budget
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
+from dpmodels.results import etable, load
 from dpmodels.study.asked import (
     NOT_OPTIONS,
     Asked,
@@ -43,6 +46,7 @@ from dpmodels.study.asked import (
     source_of,
 )
 from dpmodels.study.record import Folder, charges_of, hold_ledger, mark_of, record_text
+from dpmodels.survey import Survey
 from dpmodels.tables.table import Shown, Table, plain
 from dpmodels.variables import TIME_UNITS
 from dpmodels.verbs import verb_of
@@ -102,8 +106,8 @@ class Ran(dict[str, Any], Shown):  # type: ignore[misc]
             paid = "; ".join(f"(eps = {eps:g}, delta = {delta:.3g})" for eps, delta in pairs)
             rows.append((o.asked.name, o.status + ", read back" * o.back, paid or "nothing"))
         title = "REHEARSAL: " * self.rehearsal + str(self.paper.get("study", "title"))
-        table = plain(("release", "outcome", "charged"), rows)
-        return replace(table, title=title, notes=tuple(self.missing))
+        heads = ("release", "outcome", "charged")
+        return plain(heads, rows, title=title, notes=tuple(self.missing))
 
     __str__, __repr__ = Shown.__str__, Shown.__str__
 
@@ -220,8 +224,6 @@ def _released(
     paper: Paper, request: Asked, rows: Any, budget: Budget, folder: Folder, *, again: bool
 ) -> Outcome:
     """Read a release back, or make it; a missing result is an outcome, not an error."""
-    from dpmodels.results import load
-
     file, private = _file(folder, request), bool(budget.token)
     charges = charges_of(budget, paper.hash, request.name) if private else []
     if private and file.exists():
@@ -354,8 +356,6 @@ def _no_formulas(frame: Any) -> Any:
 
 def _frame(result: Any) -> Any:
     """Return the numbers of a result as a frame."""
-    import pandas as pd
-
     if hasattr(result, "tidy"):
         return result.tidy()
     if isinstance(result, (pd.Series, pd.DataFrame)):
@@ -565,9 +565,6 @@ def _outlook(paper: Paper, request: Asked) -> Outlook:
 
 def _forecast(paper: Paper, verb: str, formula: str, arguments: dict[str, Any]) -> str:
     """Return "fine", "rough" or "not determined", from the forecast of the plan."""
-    from dpmodels.api.call import plan
-    from dpmodels.survey import Survey
-
     if isinstance(arguments.get("design"), Mapping):
         arguments["design"] = Survey(**arguments["design"])
     planned = plan(formula, n=paper.size, verb=verb, **arguments)
@@ -612,21 +609,21 @@ class Checked(Shown):
         """Return the faults, or the plan."""
         if self.problems or self.total is None:
             rows = [(text,) for text in self.problems]
-            return replace(plain(("what to mend",), rows), title=f"{self.title}: cannot run")
+            return plain(("what to mend",), rows, title=f"{self.title}: cannot run")
         lines = [
             (o.asked.name, f"{o.asked.verb}: {o.asked.formula}", f"{o.asked.eps:g}",
              f"{o.asked.delta:.3g}", o.forecast)
             for o in self.outlooks
         ]  # fmt: skip
-        return replace(
-            plain(("release", "what", "eps", "delta", "forecast"), lines),
+        return plain(
+            ("release", "what", "eps", "delta", "forecast"), lines,
             title=f"{self.title}: can run (no data read, nothing charged)",
             facts=(("Together", self.total.statement()), ("Left of the budget", self.left)),
             notes=(
                 *(f"{o.asked.name}: {note}" for o in self.outlooks for note in o.notes),
                 *((_PLAIN_SUMS,) if self.rule == "basic" else ()),
             ),
-        )
+        )  # fmt: skip
 
 
 def check(paper: Paper, ledger: Any = None) -> Checked:
@@ -673,8 +670,6 @@ def in_order(faults: list[tuple[str, str]]) -> tuple[str, ...]:
 
 def _charged(paper: Paper, outlooks: list[Outlook], ledger: Any) -> tuple[Any, str, Any]:
     """Charge an account with the plan; use plain sums if other rules refuse and sums fit."""
-    from dpmodels.privacy.budget import Budget
-
     attempts = []
     rules = ("auto", "basic") if paper.get("budget", "accounting") is None else ("auto",)
     for rule in rules if ledger is None else ("",):
@@ -741,7 +736,5 @@ def try_to_compute(compute: Any) -> tuple[Any, str]:
 
 def side_by_side(side: Any, fits: Mapping[str, Any]) -> Any:
     """Return the table of several fits."""
-    from dpmodels.results import etable
-
     options = {k: v for k, v in side.options.items() if k not in ("file", "type")}
     return etable([fits[name] for name in side.fits], title=side.title or side.name, **options)

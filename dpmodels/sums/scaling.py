@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpmodels.arrays import Array
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
+from dpmodels.formula.design import Design
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels.errors import DPModelsError
-from dpmodels.tables.content import Column, Row, facts_of, notes_of, spanned
-
-if TYPE_CHECKING:
-    from dpmodels.tables.content import Content
+from dpmodels.tables.content import Column, Content, Row, facts_of, notes_of, spanned
 
 
 def great_table(table: Content) -> Any:

@@ -64,6 +64,12 @@ def cell(x: float, decimals: int | None, digits: int) -> str:
     return fixed(x, max(decimals, 0))
 
 
+def to_error(x: float, digits: int, error: float = math.nan) -> str:
+    """Return ``x`` with two digits of its error or more; "." where it is not known."""
+    (few,) = places([error], digits)
+    return "." if math.isnan(x) else cell(x, few, digits)
+
+
 def by_row(values: Iterable[float], rows: Iterable[int | None], digits: int) -> list[str]:
     """Return a column of numbers, with the decimals of each row (:func:`places`)."""
     return [cell(float(x), few, digits) for x, few in zip(values, rows, strict=True)]

@@ -45,8 +45,9 @@ from dpmodels.tables.markup import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+    from matplotlib.axes import Axes as Axes
+else:
+    Axes = Any
 
 #: Names of the formats -> the function that renders.
 FORMATS: dict[str, Callable[[Content], str]] = {
@@ -156,6 +157,9 @@ class Shown(Written):
     def __str__(self) -> str:
         return self.as_text()
 
+    def __repr__(self) -> str:
+        return self.as_text()
+
     def _repr_html_(self) -> str:
         return self.render("html")
 
@@ -191,9 +195,6 @@ class Result(Shown):
 
     to_frame, summary_frame = also("tidy"), also("tidy")
 
-    def __repr__(self) -> str:
-        return self.as_text()
-
 
 class Table(Content, Shown):
     """A printable table; ``str()`` is its form in ``fmt``. The attributes are those of `Content`.
@@ -210,24 +211,52 @@ class Table(Content, Shown):
     def __str__(self) -> str:
         return self.render(self.fmt)
 
-    def __repr__(self) -> str:
-        return self.as_text()
-
 
 def check_format(fmt: str | None) -> str:
     """Return a known format name or raise ``RequestError``."""
-    checked: str = choice("fmt", "text" if fmt is None else fmt, sorted(FORMATS))
-    return checked
+    return choice("fmt", "text" if fmt is None else fmt, sorted(FORMATS))
 
 
-def plain(labels: Sequence[str], rows: Iterable[tuple[str, ...]], *, label: int = 0) -> Table:
+#: Layout of estimates: as wide as their columns, with wrapped notes below.
+AS_WIDE = Layout(width=0, grows=True, wrap=True, notes=76)
+
+
+def grid(columns: Iterable[Any], rows: Iterable[Row | Iterable[str]], **parts: Any) -> Table:
+    """Return a table of columns (or heads: the first to the left) and rows (or cells)."""
+    heads = (Column(c, left=not k) if isinstance(c, str) else c for k, c in enumerate(columns))
+    lines = (row if isinstance(row, Row) else Row(tuple(row)) for row in rows)
+    return Table(columns=tuple(heads), rows=tuple(lines), **parts)
+
+
+def named_rows(
+    names: Sequence[str], columns: Sequence[tuple[Any, Iterable[str]]], *, least: int = 12,
+    width: int = 10, **parts: Any,
+) -> Table:  # fmt: skip
+    """Return a table with one row per name; ``columns`` are heads (or columns) and cells.
+
+    ``least``: least width of the names, ``width`` that of other columns.
+    """
+    first = Column(left=True, width=max([least, *(len(name) + 1 for name in names)]))
+    heads = (Column(head, width=width) if isinstance(head, str) else head for head, _ in columns)
+    rows = zip(names, *(cells for _, cells in columns), strict=True)
+    return grid([first, *heads], rows, **{"layout": AS_WIDE, **parts})
+
+
+def interval_heads(level: float, end: str = "") -> tuple[Column, Column]:
+    """Return the columns of an interval, ``low`` and ``high``, under its level."""
+    over = f"{100 * level:g} % interval{end}"
+    return Column("low", over), Column("high", over)
+
+
+def plain(
+    labels: Sequence[str], rows: Iterable[Iterable[str]], *, label: int = 0, **parts: Any
+) -> Table:
     """Return a table of words: every column to the left, no rule under the headers.
 
     ``label``: width of the labels of facts in text; 0: that of the longest.
     """
-    columns = tuple(Column(text, left=True, width=len(text) + 2) for text in labels)
-    layout = Layout(ruled=False, label=label)
-    return Table(columns=columns, rows=tuple(map(Row, rows)), layout=layout)
+    columns = (Column(text, left=True, width=len(text) + 2) for text in labels)
+    return grid(columns, rows, layout=Layout(ruled=False, label=label), **parts)
 
 
 # -- A table written to a file; a result as JSON, and read back.

@@ -600,7 +600,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpmodels/scoring/models.py",
-        "theta = start.shifted(sd * float(ndtri(self.tau)))",
+        "theta = start.shifted(sd * float(special.ndtri(self.tau)))",
         "theta = start.theta",
         ("tests/unit/scoring/test_families.py",),
     ),

@@ -6,14 +6,16 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, shown
+from dpmodels.formula.design import Design
 from dpmodels.models.linear.solve import floor_ridge, isotropic, solve
+from dpmodels.notes import Note
 from dpmodels.own import compared as own
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import (
@@ -44,10 +46,6 @@ from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.sums.ask import Ask, Moments, ball_moments_query
 from dpmodels.sums.rowmap import RowMap
 from dpmodels.sums.scaling import UnitScale
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
 
 
 def released(

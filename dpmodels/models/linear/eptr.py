@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.core.release import Own, Program
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.models.linear import scored
 from dpmodels.models.linear.opening import (
     OPENED_OPTIONS,
@@ -48,14 +49,10 @@ from dpmodels.registry import (
     register_method,
     share,
 )
+from dpmodels.scoring.coordinates import Coordinates
 from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.sums.ask import Read
 from dpmodels.sums.scaling import unit_scale
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.scoring.coordinates import Coordinates
-
 
 #: Shares of mu^2 (after the ranges) by (needs the scale matrix, needs the variance).
 _EPTR_SHARES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from dpmodels import messages
 from dpmodels.after.moments import SecondMoments, fit_statistics, kept_moments
 from dpmodels.arrays import Array, chi2_upper
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.models.linear.solve import (
     Errors,
     Moments,
@@ -26,6 +27,7 @@ from dpmodels.models.linear.solve import (
     solve,
     stein_ridge,
 )
+from dpmodels.notes import Note
 from dpmodels.places import ALL_ROWS, Windows
 from dpmodels.planning import SPREAD, expected_errors, spreads
 from dpmodels.privacy.mechanisms import Gaussian, Pure
@@ -38,10 +40,6 @@ from dpmodels.sums.ask import Ask, Read, ball_map, moments_query
 from dpmodels.sums.ask import Moments as MomentsPass
 from dpmodels.sums.rowmap import OneFirst, RowMap, ScoreMap
 from dpmodels.sums.scaling import UnitScale, unit_scale
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
 
 # -- What the plans of this room share: currency, radii of public rules, the stage rule.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from dpmodels import messages
 from dpmodels.after.moments import counted_rows
 from dpmodels.arrays import Array, chi2_upper
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.models.linear import scored
 from dpmodels.models.linear.inference import (
     Passes,
@@ -46,6 +47,7 @@ from dpmodels.models.linear.scored import (
     start_stage,
 )
 from dpmodels.models.linear.solve import Report, Stage
+from dpmodels.notes import Note
 from dpmodels.places import ALL_ROWS, Windows
 from dpmodels.planning import Plan, enough_rows, guessed_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Pure
@@ -79,11 +81,6 @@ from dpmodels.scoring.run import Schedule
 from dpmodels.sums.ask import Ask, bounded_moments_query
 from dpmodels.sums.rowmap import unit_rows
 from dpmodels.sums.scaling import UnitScale
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-
 
 #: Two stages up to this public noise ratio (``theory.md`` 3.3).
 TWO_STAGE_RATIO = 0.06

@@ -11,25 +11,23 @@ import math
 from abc import abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.core.release import Program, Queried
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.models.linear.scored import SCORING, VCOV
 from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.records import Request
+from dpmodels.scoring.coordinates import Coordinates
 from dpmodels.scoring.models import Start, floored
 from dpmodels.scoring.rules import FLOOR_NOISE, START_FLOOR
 from dpmodels.scoring.run import Opening
 from dpmodels.sums.ask import Moments, Noisy, Read, ball_moments_query, clipped_residuals
 from dpmodels.sums.rowmap import RowMap
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-    from dpmodels.scoring.coordinates import Coordinates
 
 #: Names of the steps that every such start has.
 MATRIX_STEP, VARIANCE_STEP = "scale matrix", "residual variance"
@@ -109,8 +107,7 @@ class Whitened:
     @property
     def rowmap(self) -> RowMap:
         """Map to the rows."""
-        rowmap: RowMap = self.over.rowmap
-        return rowmap
+        return self.over.rowmap
 
     @property
     def bound(self) -> float:

@@ -11,13 +11,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpmodels import messages
 from dpmodels.core.release import Own, Program
 from dpmodels.errors import RequestError, shown
+from dpmodels.formula.design import Design
 from dpmodels.models.linear import scored
 from dpmodels.models.linear.opening import (
     MATRIX_STEP,
@@ -27,6 +28,7 @@ from dpmodels.models.linear.opening import (
     WhitenedStart,
     why_alone,
 )
+from dpmodels.notes import Note
 from dpmodels.own.draws import (
     EIGEN_STEP,
     RESIDUAL_STEP,
@@ -63,14 +65,10 @@ from dpmodels.registry import (
     one_of,
     register_method,
 )
+from dpmodels.scoring.coordinates import Coordinates
 from dpmodels.scoring.notes import no_ranges_note
 from dpmodels.sums.ask import Read
 from dpmodels.sums.scaling import unit_scale
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-    from dpmodels.scoring.coordinates import Coordinates
 
 __all__ = ["estimate", "plan", "release"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +17,14 @@ from dpmodels import messages
 from dpmodels.after.moments import share_explained
 from dpmodels.arrays import Array, chi2_upper, f_upper
 from dpmodels.errors import RequestError, shown
+from dpmodels.formula.design import Design
 from dpmodels.models.linear.solve import Stage
 from dpmodels.planning import RESIDUAL, SPREAD, Plan, enough_rows, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, mu_gdp
 from dpmodels.proof.prove import noise_of
 from dpmodels.proof.sets import Ball
 from dpmodels.proof.statistics import Gram
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend, Option
 from dpmodels.scoring.clip import missed_squares
 from dpmodels.scoring.coordinates import Coordinates, constant_direction, of_columns
@@ -39,11 +41,6 @@ from dpmodels.scoring.run import (
     split_names,
 )
 from dpmodels.sums.scaling import UnitScale
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.records import Estimate, Release, Request
-
 
 # -- Public data of the PMT methods: second moments, checked; whitening and radii from them alone.
 #

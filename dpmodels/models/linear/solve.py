@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +18,11 @@ import numpy.typing as npt
 from dpmodels import messages
 from dpmodels.after.moments import isotropic_noise, svec_scale
 from dpmodels.arrays import Array
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-    from dpmodels.records import Request
-    from dpmodels.sums.scaling import UnitScale
-
+from dpmodels.formula.design import Design
+from dpmodels.lazy import special
+from dpmodels.notes import Note
+from dpmodels.records import Request
+from dpmodels.sums.scaling import UnitScale
 
 _LOG_GRID = 60
 
@@ -374,11 +371,9 @@ def attenuation(q: int, radius: float, *, intercept: bool) -> tuple[float, float
         kappa = 2 R^2 E[1{|w| > R} |u|^4 / |w|^4] / ((k + 2) E[c^2 |u|^2])     (slopes)
         kappa = 2 R^2 E[1{|w| > R} |u|^2 / |w|^4] / (k E[c^2])                 (intercept).
     """
-    from scipy.special import chdtri
-
     k = q - 1 if intercept else q
     size = 4096
-    squares = np.asarray(chdtri(float(k), (np.arange(size) + 0.5) / size))
+    squares = np.asarray(special.chdtri(float(k), (np.arange(size) + 0.5) / size))
     norms = squares + (1.0 if intercept else 0.0)
     outside = norms > radius**2
     weights = np.minimum(1.0, radius**2 / norms)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.lazy import special
 from dpmodels.models.noised.curves import calibrate
 from dpmodels.own.noised import Group, Layout
 from dpmodels.own.radial import exact_eps
@@ -321,15 +322,13 @@ _TERMS = 7
 
 def _series(eta: Array, b: float) -> Filtered:
     """Compute F^k g = sum_m binom(m + k - 1, k - 1) b^{2m} g^{(2m)}, for b < 0.1."""
-    from scipy.special import expit
-
     size = 2 * _TERMS + 4
     sums = {(k, s): np.zeros(size) for k in (1, 2, 3) for s in (0, 1)}
     for m in range(_TERMS):
         for k, weight in ((1, 1.0), (2, m + 1.0), (3, 0.5 * (m + 1) * (m + 2))):
             for s in (0, 1):
                 sums[k, s] += polynomials([(weight * b ** (2 * m), 2 + 2 * m + s)], size)
-    at = expit(eta)
+    at = special.expit(eta)
     rows = [sums[1, 0], sums[1, 1], sums[2, 0], sums[2, 1], sums[3, 0]]
     return Filtered(*(_horner(c, at) for c in rows))
 
@@ -382,11 +381,9 @@ def _hermite(value: Array, slope: Array, t: Array, i: npt.NDArray[np.intp]) -> A
 @functools.lru_cache(maxsize=8)
 def _table(b: float) -> tuple[float, tuple[tuple[Array, Array], ...]]:
     """Return the filtered derivatives of the logistic function on a grid."""
-    from scipy.special import expit
-
     reach = math.ceil(45.0 + 30.0 * b)
     grid, nodes, weights, offsets = _grid(float(reach))
-    s = expit(nodes)
+    s = special.expit(nodes)
     values = s * (1.0 - s)
     out = []
     cell = np.repeat(np.arange(len(grid) - 1)[:, None], len(offsets), axis=1)
@@ -416,11 +413,9 @@ def logistic_filter(eta: Array, b: float) -> Filtered:
 
 def _second(pair: tuple[Array, Array], before: tuple[Array, Array] | int, b: float) -> Array:
     """Compute the second derivative on the grid: (F g - g) / b^2."""
-    from scipy.special import expit
-
     if isinstance(before, int):
         reach = 0.5 * (len(pair[0]) - 1) * _FILTER_STEP
-        s = expit(-reach + _FILTER_STEP * np.arange(len(pair[0])))
+        s = special.expit(-reach + _FILTER_STEP * np.arange(len(pair[0])))
         g = s * (1.0 - s)
     else:
         g = before[0]

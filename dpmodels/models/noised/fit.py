@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, choice, shown
 from dpmodels.families import FAMILIES, family_of
+from dpmodels.formula.design import Design
 from dpmodels.models.noised.losses import (
     IndexLoss,
     Logistic,
@@ -61,17 +62,13 @@ from dpmodels.models.noised.solve import (
     weak_signal,
 )
 from dpmodels.models.noised.table import NoisyTable, notes_of_table
+from dpmodels.notes import Note
 from dpmodels.planning import Plan
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend, Method, Option, one_of, positive, register_method
 from dpmodels.scoring.notes import no_ranges_note
+from dpmodels.sums.ask import Ask
 from dpmodels.verbs import verb_of
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-    from dpmodels.sums.ask import Ask
-
 
 LOSSES = ("squared", "logistic", "poisson", "geometric", "quantile", "median", "huber", "hinge")
 

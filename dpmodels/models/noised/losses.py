@@ -23,6 +23,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.lazy import special
 from dpmodels.models.noised import calibration as filters
 from dpmodels.models.noised.calibration import Filtered, Kernel
 from dpmodels.models.noised.model import Sums, Terms, sums_of
@@ -257,9 +258,7 @@ class Logistic(SmoothLoss):
 
     def derivatives(self, y: Array, eta: Array, orders: list[int]) -> list[Array]:
         """Return derivatives: polynomials in sigma(eta)."""
-        from scipy.special import expit
-
-        w, s = self._weight(y), expit(eta)
+        w, s = self._weight(y), special.expit(eta)
         out = []
         for k in orders:
             if k == 0:
@@ -280,12 +279,10 @@ class Logistic(SmoothLoss):
 
     def _powers(self, eta: Array, combos: Combinations) -> tuple[Array, Array]:
         """Return (coefficients, powers of sigma): their product is the part with m >= 1."""
-        from scipy.special import expit
-
         top = max(m for combo in combos for _, m in combo)
         powers = np.empty((top + 1, len(eta)))
         powers[0] = 1.0
-        s = expit(eta)
+        s = special.expit(eta)
         for k in range(1, top + 1):
             np.multiply(powers[k - 1], s, out=powers[k])
         return _coefficients(combos, top + 1), powers

@@ -11,22 +11,20 @@ import ast
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
 from dpmodels.errors import FormulaError, RequestError
+from dpmodels.formula.design import Design
 from dpmodels.formula.program import Block
+from dpmodels.formula.reading import coerce
 from dpmodels.formula.schema import Schema
 from dpmodels.formula.words import Basis, Cat, Node, parse_expression
+from dpmodels.models.noised.table import NoisyTable
 from dpmodels.variables import Levels, Real, Text
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.models.noised.table import NoisyTable
-
 
 _MANY_LEVELS = 1000
 
@@ -163,8 +161,6 @@ class _Matcher:
     def filled(self) -> Array:
         """Return the design buffer (q, n) filled from public columns; other rows mean nothing."""
         if self._filled is None:
-            from dpmodels.formula.reading import coerce
-
             chunk = {}
             for name, variable in self.design.kinds.items():
                 if name in self.public:
@@ -192,8 +188,6 @@ class _Matcher:
                 "Selecting or weighting by noisy cells biases every estimate. Release a column "
                 f"with public_columns=[{hidden[0]!r}] if it needs no protection"
             )
-        from dpmodels.formula.reading import coerce
-
         assert self.design.program is not None
         chunk = {v: coerce(self.rel.public[v], self.design.kinds[v]) for v in node.variables}
         block = Block(chunk, self.rel.n, self.design.program.rules)

@@ -10,17 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array
+from dpmodels.models.noised.losses import Loss
 from dpmodels.models.noised.model import Model, Sums, Terms, sums_of
 from dpmodels.quiet import bars_are_secret
-
-if TYPE_CHECKING:
-    from dpmodels.models.noised.losses import Loss
 
 ROWS_AT_ONCE = 16_384
 

@@ -9,21 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dpmodels.errors import RequestError, did_you_mean, shown
-from dpmodels.models.noised.release import noise_at
+from dpmodels.errors import RequestError, check_among, shown
+from dpmodels.formula.design import Design
+from dpmodels.models.noised.calibration import NoisePlan
+from dpmodels.models.noised.release import TablePlan, noise_at
 from dpmodels.models.noised.solve import asymptotic_variance
+from dpmodels.own.noised import Layout
 from dpmodels.planning import RESIDUAL, SPREAD, spreads
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.models.noised.calibration import NoisePlan
-    from dpmodels.models.noised.release import TablePlan
-    from dpmodels.own.noised import Layout
-    from dpmodels.records import Request
+from dpmodels.records import Request
 
 #: Assumed sd of a column over its declared range, and over an estimated one.
 SD_OF_DECLARED, SD_OF_BOUGHT = 1.0 / 4.0, 1.0 / 7.0
@@ -205,10 +202,7 @@ def checked_guesses(what: str, guesses: Any, columns: tuple[str, ...]) -> dict[s
         raise RequestError(f"{what} must be a mapping such as {{'x': 0.5}}, got {shown(guesses)}")
     out = {}
     for name, value in guesses.items():
-        if name not in columns:
-            raise RequestError(
-                f"{what}: no column {shown(name)}.{did_you_mean(str(name), columns)}"
-            )
+        check_among(name, columns, f"{what}: no column {shown(name)}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
             raise RequestError(f"{what}[{name!r}] must be a number, got {shown(value)}")
         out[str(name)] = float(value)

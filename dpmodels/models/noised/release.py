@@ -6,11 +6,13 @@ import functools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels import messages
 from dpmodels.core.release import run
 from dpmodels.errors import RequestError, choice, did_you_mean, shown
+from dpmodels.formula.design import Design
+from dpmodels.formula.schema import Schema
 from dpmodels.models.noised.calibration import NOISES, UNITS, NoisePlan, plan_noise, relative_sds
 from dpmodels.models.noised.table import NoisyTable, _read_only
 from dpmodels.own.noised import Layout, layout_of, noised_rows
@@ -23,12 +25,7 @@ from dpmodels.ranges import buy_ranges, plan_purchase
 from dpmodels.registry import RANGES_SHARE
 from dpmodels.scoring.rules import NUMBER_SHARES, TAIL_PART, VISIBLE_SDS
 from dpmodels.scoring.scales import ScalePlan, released_scales
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.formula.schema import Schema
-    from dpmodels.sums.ask import Ask
-
+from dpmodels.sums.ask import Ask
 
 #: Shares of (eps, delta) for estimating undeclared ranges: (eps, delta of the Gaussian part,
 #: failure).

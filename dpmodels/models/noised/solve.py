@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +13,11 @@ import numpy.typing as npt
 from dpmodels import messages
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.models.noised.model import Model, second_model
+from dpmodels.models.noised.objective import BOX_RADIUS, Ball
+from dpmodels.notes import Note
 from dpmodels.records import Estimate, Request
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-
 
 # -- Least squares on a noised table: moment correction in closed form, and its errors.
 #
@@ -336,8 +332,6 @@ def fit_function(
 ) -> Estimate:  # fmt: skip
     """Minimise the corrected mean of a user's function from the naive fit, by BFGS."""
     from scipy.optimize import Bounds, minimize
-
-    from dpmodels.models.noised.objective import BOX_RADIUS, Ball
 
     scale, slopes = column_scales(design, model)
     radius = float(request.options.get("radius") or BOX_RADIUS)

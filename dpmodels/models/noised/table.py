@@ -12,47 +12,48 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels import messages
+from dpmodels._version import __version__
 from dpmodels.arrays import Array
 from dpmodels.door import checked, row_count, rows_of, run_stage
 from dpmodels.errors import (
     RequestError,
+    check_among,
     choice,
     damage_reported,
-    did_you_mean,
     path_of,
     shown,
 )
+from dpmodels.formula.design import Design
+from dpmodels.formula.schema import Schema
+from dpmodels.formula.survival import design_from
+from dpmodels.formula.types import check_types
+from dpmodels.lazy import pd
 from dpmodels.models.noised.calibration import NoisePlan
 from dpmodels.models.noised.curves import tradeoff
+from dpmodels.notes import Note
 from dpmodels.own.noised import Group, Layout, Noised, noised_rows
 from dpmodels.own.radial import delta_exact, exact_eps
+from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
+from dpmodels.sources.tasks import as_source, need_rows
 from dpmodels.sums.ask import Ask
 from dpmodels.tables.table import (
     Table,
     Written,
     check_seal,
+    forest,
     own_names,
     plain,
     sealed,
     write_whole,
 )
 from dpmodels.units import named
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from dpmodels.formula.design import Design
-    from dpmodels.formula.schema import Schema
-    from dpmodels.notes import Note
-    from dpmodels.privacy.composition import Guarantee
-
 
 Names = tuple[str, ...]
 
@@ -155,8 +156,6 @@ class NoisyTable(Written):
     @property
     def frame(self) -> pd.DataFrame:
         """The released table: noised columns, then public ones, index 0..n-1."""
-        import pandas as pd
-
         frame = pd.DataFrame(self.values.T, columns=list(self.names), copy=False)
         for name, column in self.public.items():
             if name not in frame.columns:
@@ -218,9 +217,6 @@ class NoisyTable(Written):
         after ``load``, is not recognised. Ranges, levels and scales do not change; values outside
         are clipped.
         """
-        from dpmodels.formula.types import check_types
-        from dpmodels.sources.tasks import as_source, need_rows
-
         checked(budget, seed)
         if hasattr(new_data, "__noisy_table__"):
             raise RequestError("append() needs new records, not a release")
@@ -278,10 +274,6 @@ class NoisyTable(Written):
         table : {"parquet", "csv"}, optional
             Default: Parquet if pyarrow is installed.
         """
-        import pandas as pd
-
-        from dpmodels._version import __version__
-
         if table is None:
             table = "parquet" if importlib.util.find_spec("pyarrow") else "csv"
         choice("table", table, ("parquet", "csv"))
@@ -351,12 +343,11 @@ class NoisyTable(Written):
             )
         ]  # fmt: skip
         tail = "Noised cells lie outside their ranges and levels: do not clip, round or select on"
-        return replace(
-            plain(("column", "kind", "range", "noise sd", "sd / range"), rows, label=24),
-            title="Noised table",
-            facts=tuple(head),
+        return plain(
+            ("column", "kind", "range", "noise sd", "sd / range"), rows, label=24,
+            title="Noised table", facts=tuple(head),
             notes=(*map(str, notes_of_table(self)), f"{tail} them."),
-        )
+        )  # fmt: skip
 
     def _shown(self) -> Table:
         return self.summary()
@@ -367,8 +358,6 @@ class NoisyTable(Written):
         Means are of noised cells: unbiased for those of the clipped cells, with the noise and the
         sampling of n rows in their errors.
         """
-        import pandas as pd
-
         spread = self.values.std(axis=1, ddof=1) / math.sqrt(self.n)
         mean = self.values.mean(axis=1)
         return pd.DataFrame({
@@ -379,18 +368,13 @@ class NoisyTable(Written):
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the noise of each column, in parts of its range (needs matplotlib)."""
-        from dpmodels.tables.table import forest
-
         frame = self.tidy().drop(columns=["conf_low", "conf_high"])
         frame = frame.assign(estimate=self.noise_sd / self.scale)
         return forest(frame, ax, **{"xlabel": "noise sd / range", **style})
 
     def column(self, name: str) -> int:
         """Return the position of a noised column."""
-        if name not in self.names:
-            raise RequestError(
-                f"the release has no noised column {name!r}.{did_you_mean(name, self.names)}"
-            )
+        check_among(name, self.names, f"the release has no noised column {name!r}")
         return self.names.index(name)
 
     def __repr__(self) -> str:
@@ -442,9 +426,6 @@ def notes_of_table(rel: NoisyTable, *, brief: bool = False) -> tuple[Note, ...]:
     if rel.keep_order:
         notes.append(messages.PUBLIC_ORDER())
     return tuple(notes)
-
-
-# -- The private stage of a release: rows in, a noised table out.
 
 
 # -- New records for an existing release: the same design, the same noise, a fresh run.
@@ -564,12 +545,6 @@ def _facts(rel: NoisyTable, cells: str, version: str) -> dict[str, Any]:
 
 def _read(kind: type[NoisyTable], facts: Path, saved: dict[str, Any]) -> NoisyTable:
     """Return the release that a file describes."""
-    import pandas as pd
-
-    from dpmodels.formula.schema import Schema
-    from dpmodels.formula.survival import design_from
-    from dpmodels.privacy.composition import Guarantee
-
     cells = facts.with_name(saved["cells"])
     if cells.suffix == ".parquet":
         frame = pd.read_parquet(cells)

@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from dpmodels.arrays import Array
 from dpmodels.core.rows import Rows, only_where, where
 from dpmodels.errors import RequestError
 from dpmodels.families import EVENTS_OF_SURVIVAL
+from dpmodels.formula.design import Design
+from dpmodels.lazy import special
 from dpmodels.models.survival.curve import SURVDIFF, SURVFIT, Curve, curves, events_sd, opened
 from dpmodels.models.survival.hazard import TIME_TERMS, Hazard, Timeline
 from dpmodels.models.survival.incidence import Incidence  # noqa: F401 - it enters itself
@@ -31,22 +33,18 @@ from dpmodels.models.survival.table import (
     follow_up_release,
     layout_of,
 )
+from dpmodels.notes import Note
 from dpmodels.planning import Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
+from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, STOP, Backend, Method, Option, register_method
+from dpmodels.scoring.coordinates import Coordinates
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
 from dpmodels.scoring.models import Beginning
 from dpmodels.scoring.run import Chain, Closing, Fitting, ModelSpec, ScoringRelease
 from dpmodels.scoring.unit_passes import in_u, predictor
 from dpmodels.scoring.unit_scales import Spread
 from dpmodels.scoring.units import Initialised, UnitModel
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-    from dpmodels.records import Estimate, Release, Request
-    from dpmodels.scoring.coordinates import Coordinates
-
 
 # -- The hazard that a Cox fit starts from: a value for each cell of time, and its errors.
 #
@@ -252,12 +250,10 @@ class Risk:
         In the coordinates u second moments are the identity over the box of the released centres
         and scales. So a predictor theta'u has mean theta'a, a the coefficients of the constant.
         """
-        from scipy.special import ndtri
-
         a = self.coordinates.constant
         mean = 0.0 if a is None else float(self.theta @ a)
         sd = math.sqrt(max(float(self.theta @ self.theta) - mean * mean, 1e-12))
-        return np.asarray(mean + sd * ndtri(np.arange(1, TENTHS) / TENTHS))
+        return np.asarray(mean + sd * special.ndtri(np.arange(1, TENTHS) / TENTHS))
 
     def __call__(self, z: Rows) -> Rows:
         """Return the decile of each row, NaN if it is not known."""

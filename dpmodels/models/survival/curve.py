@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from dpmodels.arrays import Array
 from dpmodels.core.followup import FollowUp
 from dpmodels.core.release import answered
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
+from dpmodels.lazy import special
 from dpmodels.models.survival.table import (
     CellNoise,
     Layout,
@@ -33,10 +35,6 @@ from dpmodels.ranges import Split
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
 from dpmodels.sums.ask import Ask
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-
 
 #: A number at risk below this many of its noise sds ends the curve: a quotient by it is noise.
 _DETERMINED_AT_RISK = 4.0
@@ -296,9 +294,7 @@ def band(
     of: there sampling is taken symmetric in H too. Where the curve is not known survival lies
     between 0 and the upper end before: it never rises.
     """
-    from scipy.special import ndtri
-
-    z = -float(ndtri((1.0 - level) / 2.0))
+    z = -float(special.ndtri((1.0 - level) / 2.0))
     with np.errstate(all="ignore"):
         se, half = np.sqrt(sampling + privacy), z * np.sqrt(sampling)
         if conf_type == "plain":
@@ -559,9 +555,7 @@ class LogRank:
     @property
     def p_value(self) -> float:
         """Return the p-value of the statistic against its chi-square reference."""
-        from scipy.special import chdtrc
-
-        return float(chdtrc(self.df, max(self.statistic, 0.0)))
+        return float(special.chdtrc(self.df, max(self.statistic, 0.0)))
 
 
 def logrank(layout: Layout, by_group: Sequence[Curve]) -> LogRank:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,13 +34,11 @@ from dpmodels.core.rows import (
     where,
 )
 from dpmodels.core.units import Scores, UnitFormula
+from dpmodels.formula.design import Survival
 from dpmodels.scoring.clip import first_clip
+from dpmodels.scoring.coordinates import Coordinates
 from dpmodels.scoring.models import State
 from dpmodels.scoring.unit_passes import Expansion, in_u, predictor
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Survival
-    from dpmodels.scoring.coordinates import Coordinates
 
 #: Terms of time in every stratum: 1, t, t^2.
 TIME_TERMS = 3

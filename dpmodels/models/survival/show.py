@@ -5,28 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean, shown
 from dpmodels.formula.schema import label_of
+from dpmodels.lazy import pd, special
 from dpmodels.models.survival.curve import Curve, covariance_of, curves, first_shown, level_at
 from dpmodels.models.survival.incidence import Incidence
 from dpmodels.models.survival.table import CellNoise, layout_of
-from dpmodels.tables.content import Column, Row
-from dpmodels.tables.content import Layout as Look
-from dpmodels.tables.numbers import cell, fixed, places, spread_of
+from dpmodels.tables.content import Column
+from dpmodels.tables.numbers import fixed, spread_of, to_error
 from dpmodels.tables.pictures import numbers_under_axis
-from dpmodels.tables.table import Table, new_axes
+from dpmodels.tables.table import Axes, Table, grid, interval_heads, new_axes
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
-
-_LOOK = Look(gap=2)
 #: Rows of a life table that a summary shows.
 _SHOWN = 20
 
@@ -60,9 +54,7 @@ def _conf_type(record: Any) -> str:
 
 
 def _z(level: float) -> float:
-    from scipy.special import ndtri
-
-    return -float(ndtri((1.0 - level) / 2.0))
+    return -float(special.ndtri((1.0 - level) / 2.0))
 
 
 def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
@@ -71,8 +63,6 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     ``time`` is the end of an interval, ``n_risk`` the number at risk at its beginning, ``n_event``
     and ``n_censor`` those within it; ``std_error`` is that of survival (R's is that of its log).
     """
-    import pandas as pd
-
     rows, by_group = [], curves_from(record)
     first = first_shown(by_group)
     for curve in by_group:
@@ -94,35 +84,19 @@ def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)
 
 
-def body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Table, ...]]:
-    """Return (columns, rows, more tables) of the summary: medians by group, then life tables."""
-    interval = f"{100 * level:g} % interval"
-    columns = (
-        Column("Group", left=True, over=False), Column("N"), Column("Events"), Column("Median"),
-        Column("low", interval), Column("high", interval),
-    )  # fmt: skip
-    rows: list[Row] = []
-    tables: list[Table] = []
-    by_group = curves_from(record)
+def body(record: Any, digits: int, level: float) -> Table:
+    """Return the body of the summary: medians by group, then life tables."""
+    rows, tables, by_group = [], [], curves_from(record)
     for curve in by_group:
         median = _curve_quantile(curve, 0.5, level, _conf_type(record))
-        rows.append(
-            Row(
-                (
-                    _label(curve), _one_decimal(curve.units_followed),
-                    _one_decimal(float(curve.d.sum())),
-                    *(_number(v, digits, spread_of(*median[1:])) for v in median),
-                )
-            )
-        )  # fmt: skip
+        rows.append((
+            _label(curve), _one_decimal(curve.units_followed), _one_decimal(float(curve.d.sum())),
+            *(to_error(v if math.isfinite(v) else math.nan, digits, spread_of(*median[1:]))
+              for v in median),
+        ))  # fmt: skip
         tables.append(_life_table(curve, digits, level, _conf_type(record), first_shown(by_group)))
-    return columns, tuple(rows), tuple(tables)
-
-
-def _number(x: float, digits: int, error: float = math.nan) -> str:
-    """Return ``x`` with two digits of its error or more; "." where it is not known."""
-    (few,) = places([error], digits)
-    return cell(x, few, digits) if math.isfinite(x) else "."
+    columns = ("Group", "N", "Events", "Median", *interval_heads(level))
+    return grid(columns, rows, more=tuple(tables))
 
 
 def _one_decimal(x: float) -> str:
@@ -131,35 +105,29 @@ def _one_decimal(x: float) -> str:
 
 def _life_table(curve: Curve, digits: int, level: float, conf_type: str, first: int) -> Table:
     """Return the life table of a group from an interval on, thinned if there are many intervals."""
-    interval = f"{100 * level:g} % interval"
     columns = (
-        Column(_label(curve) if curve.label else "Time", left=True), Column("At risk"),
-        Column("Events"), Column("Censored"),
-        Column("Incidence" if isinstance(curve, Incidence) else "Survival"), Column("Std. Error"),
-        Column("privacy", "of which"), Column("low", interval), Column("high", interval),
+        _label(curve) if curve.label else "Time", "At risk", "Events", "Censored",
+        "Incidence" if isinstance(curve, Incidence) else "Survival", "Std. Error",
+        Column("privacy", "of which"), *interval_heads(level),
     )  # fmt: skip
     estimates, low, high = curve.reported(curve.S, *curve.band(level, conf_type))
     K = curve.layout.K
     every = -(-(K - first) // _SHOWN)
     chosen = [k for k in range(first, K) if (k + 1 - first) % every == 0 or k == K - 1]
-    rows: list[Row] = []
+    rows: list[tuple[str, ...]] = []
     for k in chosen:
         since = first if not rows else chosen[len(rows) - 1] + 1
         few = [
             float(estimates[k]), float(curve.S[k] * math.sqrt(curve.variance[k])),
             float(curve.S[k] * math.sqrt(curve.privacy[k])), float(low[k]), float(high[k]),
         ]  # fmt: skip
-        rows.append(
-            Row(
-                (
-                    f"{curve.layout.edges[k + 1]:g}", _one_decimal(float(curve.entering[since])),
-                    _one_decimal(float(curve.d[since : k + 1].sum())),
-                    _one_decimal(float(curve.c[since : k + 1].sum())),
-                    *(_number(min(max(v, 0.0), 1.0) if v == v else v, digits, few[1]) for v in few),
-                )
-            )
-        )  # fmt: skip
-    return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
+        rows.append((
+            f"{curve.layout.edges[k + 1]:g}", _one_decimal(float(curve.entering[since])),
+            _one_decimal(float(curve.d[since : k + 1].sum())),
+            _one_decimal(float(curve.c[since : k + 1].sum())),
+            *(to_error(min(max(v, 0.0), 1.0) if v == v else v, digits, few[1]) for v in few),
+        ))  # fmt: skip
+    return grid(columns, rows)
 
 
 # -- read off the curve ----------------------------------------------------------------------------
@@ -196,8 +164,6 @@ def quantile(
     fit: Any, q: Any = 0.5, *, level: float | None = None, steps: bool | None = None
 ) -> pd.DataFrame:
     """Return times by which shares q have died, with intervals by inversion of the band."""
-    import pandas as pd
-
     record, level = fit._record, fit._level(level)
     shares = _listed(q, "q", "0.5")
     if not all(0.0 < v < 1.0 for v in shares):
@@ -213,8 +179,6 @@ def quantile(
 
 def at(fit: Any, times: Any, *, level: float | None = None) -> pd.DataFrame:
     """Return survival at public times; between breaks that of the last one, intervals hold both."""
-    import pandas as pd
-
     record, level = fit._record, fit._level(level)
     rows = []
     for curve in curves_from(record):
@@ -245,8 +209,6 @@ def rmst(
     fit: Any, tau: float | None = None, *, level: float | None = None, steps: bool | None = None
 ) -> pd.DataFrame:
     """Return restricted mean survival times up to tau, with their errors."""
-    import pandas as pd
-
     level = fit._level(level)
     by_group = curves_from(fit._record, steps)
     end = by_group[0].layout.edges[-1] if tau is None else _listed(tau, "tau", "24")[0]
@@ -261,8 +223,6 @@ def difference(
     steps: bool | None = None,
 ) -> pd.DataFrame:  # fmt: skip
     """Return differences between groups in survival at given times or in restricted means."""
-    import pandas as pd
-
     level = fit._level(level)
     by_group = curves_from(fit._record, steps)
     if len(_of_groups(by_group)) < 2:
@@ -290,8 +250,6 @@ def difference(
 
 def cumulative_hazard(fit: Any, *, level: float | None = None) -> pd.DataFrame:
     """Return cumulative hazards, ``-log S``, at the ends of the intervals."""
-    import pandas as pd
-
     record, level = fit._record, fit._level(level)
     rows, by_group = [], curves_from(record)
     for curve in by_group:
@@ -311,8 +269,6 @@ def cumulative_hazard(fit: Any, *, level: float | None = None) -> pd.DataFrame:
 
 def risk_table(fit: Any, times: Any = None) -> pd.DataFrame:
     """Return numbers at risk, one row per group and one column per break."""
-    import pandas as pd
-
     by_group = _of_groups(curves_from(fit._record))
     edges = list(by_group[0][1].layout.edges)
     breaks = list(dict.fromkeys(edges)) if times is None else _listed(times, "times", "[0, 12]")
@@ -342,26 +298,20 @@ def _groups(record: Any) -> list[tuple[Any, ...]]:
     return [(name, *map(float, values)) for name, *values in zip(est.names, *columns, strict=True)]
 
 
-def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return (columns, rows, more tables) of the summary of a log-rank test."""
+def verdict_body(record: Any, digits: int, level: float) -> Table:
+    """Return the body of the summary of a log-rank test."""
     columns = (
-        Column("Group", left=True, width=8), Column("N"), Column("Observed"), Column("Expected"),
-        Column("O - E"), Column("Std. Error"), Column("privacy", "of which"),
+        Column("Group", left=True, width=8), "N", "Observed", "Expected", "O - E", "Std. Error",
+        Column("privacy", "of which"),
     )  # fmt: skip
-    rows = tuple(
-        Row((
-            name, *(_one_decimal(v) for v in values[:3]),
-            *(_number(v, 2, values[4]) for v in values[3:])
-        ))
+    return grid(columns, (
+        (name, *map(_one_decimal, values[:3]), *(to_error(v, 2, values[4]) for v in values[3:]))
         for name, *values in _groups(record)
-    )
-    return columns, rows, ()
+    ))  # fmt: skip
 
 
 def verdict_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     """Return one row per group, with the statistic and the p-value of the test."""
-    import pandas as pd
-
     est = record.estimate
     frame = pd.DataFrame(
         _groups(record),

@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +21,7 @@ from dpmodels.core.followup import FollowUp
 from dpmodels.core.release import Release
 from dpmodels.core.rows import Rows, entry, only_where, stack, where
 from dpmodels.errors import RequestError, shown
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design, Survival
-
+from dpmodels.formula.design import Design, Survival
 
 #: Intervals by default, and most intervals for which each has separate noise.
 INTERVALS, FLAT = 16, 32

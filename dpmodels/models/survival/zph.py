@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,19 +19,15 @@ from dpmodels.core.release import Release, answered
 from dpmodels.core.rows import Rows, clip, length, stack, total, where
 from dpmodels.core.units import Scores, ScoresInBall
 from dpmodels.errors import choice
+from dpmodels.formula.design import Design
+from dpmodels.lazy import pd, special
 from dpmodels.models.survival.hazard import TIME_TERMS, FollowedUp, Hazard, Timeline
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.privacy.mechanisms import Gaussian, Step, mu_gdp
 from dpmodels.proof.prove import noise_of
-from dpmodels.tables.content import Column, Row
-from dpmodels.tables.content import Layout as Page
-from dpmodels.tables.table import Result, Table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from dpmodels.formula.design import Design
-    from dpmodels.sums.ask import Ask
+from dpmodels.sums.ask import Ask
+from dpmodels.tables.content import Column
+from dpmodels.tables.table import AS_WIDE, Result, Table, grid, new_axes
 
 #: Expected events of a unit at most: later follow-up is left out, by predictors alone.
 MOST_EVENTS = 2.0
@@ -362,22 +358,17 @@ class CoxZph(Result):
             return f"{x:.4g}" if math.isfinite(x) else "n/d"
 
         heads = ("slope", "Std. Error", "chisq", "df", "P")
-        return Table(
+        return grid(
+            (Column("", left=True, width=16), *(Column(h, width=10) for h in heads)),
+            ((str(r.term), *("" if r.term == "GLOBAL" else cell(x) for x in r[2:4]),
+              cell(r.statistic), f"{r.df:g}", cell(r.p_value)) for r in self.tests.itertuples()),
             title=f"Proportional hazards, by {self.transform} of time",
-            columns=(Column("", left=True, width=16), *(Column(h, width=10) for h in heads)),
-            rows=tuple(
-                Row((str(r.term), *("" if r.term == "GLOBAL" else cell(x) for x in r[2:4]),
-                     cell(r.statistic), f"{r.df:g}", cell(r.p_value)))
-                for r in self.tests.itertuples()
-            ),
-            notes=(*_ZPH_NOTES, f"Privacy: {self.privacy.statement()}."),
-            layout=Page(width=0, grows=True, wrap=True, notes=76),
+            notes=(*_ZPH_NOTES, f"Privacy: {self.privacy.statement()}."), layout=AS_WIDE,
         )  # fmt: skip
 
     def tidy(self) -> pd.DataFrame:
         """Return the tests, one row per coefficient and ``GLOBAL``."""
-        tests: pd.DataFrame = self.tests.copy()
-        return tests
+        return self.tests.copy()
 
     def plot(self, ax: Any = None, *, term: str | None = None, **style: Any) -> Any:
         """Draw a coefficient by interval of time with its 95 % limits (needs matplotlib).
@@ -390,8 +381,6 @@ class CoxZph(Result):
         **style
             Of the line.
         """
-        from dpmodels.tables.table import new_axes
-
         names = list(self.tests["term"][:-1])
         term = choice("term", names[0] if term is None else term, names)
         bars = self.by_interval[self.by_interval["term"] == term]
@@ -411,9 +400,6 @@ def zph_of(
     sd: float, transform: str, promise: Guarantee,
 ) -> CoxZph:  # fmt: skip
     """Return the check from released numbers."""
-    import pandas as pd
-    from scipy.special import chdtrc
-
     scores = centred(lay, flat, sd)
     g = transformed(ends, scores.events, transform)
     back = np.linalg.inv(W)
@@ -421,10 +407,10 @@ def zph_of(
     for k, name in enumerate(names):
         (gamma,), ((variance,),) = slopes(scores, g, back.T[:, [k]])
         square = gamma**2 / variance
-        rows.append((name, gamma, math.sqrt(variance), square, 1, float(chdtrc(1, square))))
+        rows.append((name, gamma, math.sqrt(variance), square, 1, float(special.chdtrc(1, square))))
     gammas, covariance = slopes(scores, g, np.eye(lay.p))
     square = float(gammas @ np.linalg.solve(covariance, gammas))
-    rows.append(("GLOBAL", math.nan, math.nan, square, lay.p, float(chdtrc(lay.p, square))))
+    rows.append(("GLOBAL", math.nan, math.nan, square, lay.p, float(special.chdtrc(lay.p, square))))
     tests = pd.DataFrame(rows, columns=["term", "slope", "std_error", "statistic", "df", "p_value"])
     out = []
     for j, (s, cov, slope) in enumerate(zip(scores.s, scores.cov, scores.slope, strict=True)):

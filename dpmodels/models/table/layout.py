@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +17,10 @@ from dpmodels.core.means import half_ranges
 from dpmodels.core.rows import Rows, stack, where
 from dpmodels.core.tables import Products, Table, Tables
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
+from dpmodels.formula.program import CellProgram
 from dpmodels.formula.words import written_name
 from dpmodels.registry import Method
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.formula.program import CellProgram
-
 
 #: Name of the last cell of every axis: a missing or undeclared level, or a row left out.
 MISSING = "(missing)"

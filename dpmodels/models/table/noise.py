@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmodels.arrays import Array, brent
+from dpmodels.lazy import special
 from dpmodels.models.table.layout import TOTAL, Layout
 from dpmodels.privacy.mechanisms import Gaussian, Pure
 from dpmodels.proof.prove import noise_of
@@ -189,8 +190,6 @@ def critical(spread: Spread, level: float, extra: float = 0.0) -> float:
     With a Laplace part of scale b and a normal part of sd s the tail beyond c is
     ``ndtr(-c/s) + [e^{s^2/2b^2 - c/b} ndtr(c/s - s/b) - e^{s^2/2b^2 + c/b} ndtr(-c/s - s/b)] / 2``.
     """
-    from scipy.special import ndtri
-
     b = spread.scale
     variance = max(spread.variance - 2.0 * b * b, 0.0) + extra
     sd = math.sqrt(spread.variance + extra)
@@ -198,7 +197,7 @@ def critical(spread: Spread, level: float, extra: float = 0.0) -> float:
     if sd == 0.0:
         return 0.0
     if b * b < 1e-4 * sd * sd:
-        return -float(ndtri(tail)) * sd
+        return -float(special.ndtri(tail)) * sd
     s = math.sqrt(variance)
     if s < 1e-6 * b:
         return b * math.log(1.0 / (2.0 * tail))
@@ -207,12 +206,10 @@ def critical(spread: Spread, level: float, extra: float = 0.0) -> float:
 
 def _tail(c: float, b: float, s: float) -> float:
     """Return P(Laplace(b) + N(0, s^2) > c), c >= 0."""
-    from scipy.special import log_ndtr, ndtr
-
     k = 0.5 * (s / b) ** 2
-    up = math.exp(k - c / b + float(log_ndtr(c / s - s / b)))
-    down = math.exp(k + c / b + float(log_ndtr(-c / s - s / b)))
-    return float(ndtr(-c / s)) + 0.5 * (up - down)
+    up = math.exp(k - c / b + float(special.log_ndtr(c / s - s / b)))
+    down = math.exp(k + c / b + float(special.log_ndtr(-c / s - s / b)))
+    return float(special.ndtr(-c / s)) + 0.5 * (up - down)
 
 
 def share_interval(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +17,14 @@ from dpmodels import messages
 from dpmodels.after.moments import inverse_and_rank
 from dpmodels.arrays import Array, brent
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
+from dpmodels.lazy import special
 from dpmodels.models.table.layout import table_method
 from dpmodels.own.subsample import _REJECTIONS_STEP, Split, release
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend, Option, register_method
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
 
 
 @dataclass(frozen=True)
@@ -42,14 +41,12 @@ def _chi2(u: Array, V: Array, bias: Array | None = None) -> Null:
 
     They move the root of the statistic by at most the sum of theirs.
     """
-    from scipy.special import chdtrc
-
     u, V = np.atleast_1d(u), np.atleast_2d(V)
     value = max(float(u @ np.linalg.solve(V, u)), 0.0)
     if bias is not None and bias.any():
         moved = np.sqrt(np.maximum(np.sum(bias * np.linalg.solve(V, bias), axis=0), 0.0)).sum()
         value = max(math.sqrt(value) - float(moved), 0.0) ** 2
-    return Null(value, len(u), float(chdtrc(len(u), value)))
+    return Null(value, len(u), float(special.chdtrc(len(u), value)))
 
 
 def contrasts(weights: Array) -> Array:
@@ -242,10 +239,9 @@ def noise_cdf(x: Array, eps: float) -> Array:
 
 def _binomial(m: int, p: float) -> Array:
     """Return the probabilities of 0, ..., m."""
-    from scipy.special import gammaln, xlog1py, xlogy
-
     x = np.arange(m + 1)
-    log = gammaln(m + 1) - gammaln(x + 1) - gammaln(m - x + 1) + xlogy(x, p) + xlog1py(m - x, -p)
+    log = special.gammaln(m + 1) - special.gammaln(x + 1) - special.gammaln(m - x + 1)
+    log = log + special.xlogy(x, p) + special.xlog1py(m - x, -p)
     return np.asarray(np.exp(log), dtype=float)
 
 
@@ -267,10 +263,8 @@ def power(theta: float, m: int, a0: float, eps: float, alpha: float) -> float:
 
 def _theta(shift: float, m: int, a0: float, sides: int) -> float:
     """Return the power in a part of a z test whose shift in all rows is ``shift``."""
-    from scipy.special import ndtr, ndtri
-
-    z, cut = shift / math.sqrt(m), float(ndtri(a0 / sides))
-    return float(ndtr(z + cut)) + (float(ndtr(cut - z)) if sides == 2 else 0.0)
+    z, cut = shift / math.sqrt(m), float(special.ndtri(a0 / sides))
+    return float(special.ndtr(z + cut)) + (float(special.ndtr(cut - z)) if sides == 2 else 0.0)
 
 
 def best_split(

@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.core.release import answered
+from dpmodels.formula.design import Design
 from dpmodels.models.table.layout import Layout, Section, table_release
 from dpmodels.models.table.noise import TableNoise
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.sums.ask import Ask
+from dpmodels.sums.ask import Ask
 
 #: Name of the step, and its share of mu^2 (of eps with Laplace noise).
 PAIRS_STEP, PAIRS_SHARE = "products of people", 0.1

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.errors import NotReleasedError, RequestError, choice, did_you_mean
 from dpmodels.formula.schema import label_of
+from dpmodels.lazy import special
 from dpmodels.models.table.layout import Section
 from dpmodels.models.table.show import cell_of, layout_from, parts, title_of
 from dpmodels.tables.pictures import draw_histogram
-from dpmodels.tables.table import new_axes, one_line
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from dpmodels.tables.table import Axes, new_axes, one_line
 
 
 def _chosen(fit: Any, what: str | None) -> Any:
@@ -161,8 +159,6 @@ def _binned(fit: Any, section: Section) -> Any:
 
 def _distribution(fit: Any, what: str | None, ax: Any, level: float, color: str, kind: str) -> Axes:
     """Draw the density, or the distribution function, of a variable that was counted in bins."""
-    from scipy.special import ndtri
-
     layout = layout_from(fit._record)
     histograms = {
         layout.axes[s.axes[0]].name: (layout.axes[s.axes[0]], numbers)
@@ -179,7 +175,7 @@ def _distribution(fit: Any, what: str | None, ax: Any, level: float, color: str,
     column = next(c for c in fit.design.columns if c.name == axis.name)
     bins = axis.size - 1
     edges = np.linspace(column.interval[0], column.interval[1], bins + 1)
-    z = -float(ndtri((1.0 - level) / 2.0))
+    z = -float(special.ndtri((1.0 - level) / 2.0))
     ax = new_axes(ax, (6.0, 3.4))
     if kind == "density":
         width = edges[1] - edges[0]

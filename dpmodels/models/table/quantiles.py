@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,10 @@ from dpmodels.core.grids import STEPS_OF_RANKS, WAYS, Points, levels_for
 from dpmodels.core.rows import Rows, stack
 from dpmodels.core.sets import Reading
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.models.table.layout import Layout, program_of, table_method
 from dpmodels.models.table.noise import Spread, critical
+from dpmodels.notes import Note
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Pure, Step
 from dpmodels.proof.prove import rank_sensitivity
@@ -31,11 +33,6 @@ from dpmodels.ranges import Split, pair_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import BOUNDS_SHARE, Backend, Option, register_method
 from dpmodels.sums.ask import Ask
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-
 
 # -- Quantiles by the exponential mechanism on a public grid (``theory.md``, 2.1).
 #
@@ -183,9 +180,6 @@ def release_quantiles(
         chosen = ask.choose(name, ranks, over, penalties, ask.n)
         out[name] = chosen.astype(float)
     return out
-
-
-# -- Backends of ``dp_quantile``: what "em" and "tree" share, and "em" itself.
 
 
 # -- Ends of intervals of quantiles on a public grid (``theory.md``, 2.3)

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import RequestError, did_you_mean
+from dpmodels.lazy import pd, special
 from dpmodels.models.table.layout import Item, Layout, Section, layout_of
 from dpmodels.models.table.table import medians_of
 from dpmodels.models.table.table_one import is_table_one, requested, table_one
-from dpmodels.tables.content import Column, Row
-from dpmodels.tables.content import Layout as Look
-from dpmodels.tables.numbers import MISSING, cell, places, spread_of
-from dpmodels.tables.table import Table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-_LOOK = Look(gap=2)
+from dpmodels.tables.content import Column
+from dpmodels.tables.numbers import spread_of, to_error
+from dpmodels.tables.table import Table, grid, interval_heads
 
 
 def layout_from(record: Any) -> Layout:
@@ -48,13 +41,6 @@ def parts(record: Any) -> list[tuple[Section, list[Item], dict[str, Array]]]:
         numbers = {k: values[here] for k, values in stored if not k.startswith("released_")}
         out.append((section, items, numbers))
     return out
-
-
-def number(x: float, decimals: int, error: float = math.nan) -> str:
-    """Return ``x`` with at least two digits of its error, or with ``decimals`` if it has none."""
-    (few,) = places([error], decimals)
-    text = cell(x, few, decimals)
-    return "." if text == MISSING else text
 
 
 def body(record: Any, digits: int, level: float, **requests: Any) -> Table:
@@ -111,39 +97,33 @@ def _list_of_cells(
     layout: Layout, section: Section, items: list[Item], numbers: dict[str, Array], level: float
 ) -> Table:
     """Return a one-way table (or a long one of many ways): count, noise, interval, share."""
-    interval = f"{100 * level:g} % interval"
     columns = (
-        Column(title_of(layout, section), left=True, over=False), Column("Count"),
-        Column("noise sd"), Column("low", interval), Column("high", interval), Column("Share"),
-        Column("low", interval + " "), Column("high", interval + " "),
+        title_of(layout, section), "Count", "noise sd", *interval_heads(level),
+        "Share", *interval_heads(level, " "),
     )  # fmt: skip
     rows = []
     for i, item in enumerate(items):
         noise, sure = float(numbers["se_privacy"][i]), 100.0 * float(numbers["share_se"][i])
         counts = (float(numbers[k][i]) for k in ("estimate", "se_privacy", "low", "high"))
         shares = (100.0 * float(numbers[k][i]) for k in ("share", "share_low", "share_high"))
-        percents = ("." if v != v else f"{number(v, 1, sure)} %" for v in shares)
-        rows.append(Row((cell_of(item), *(number(v, 1, noise) for v in counts), *percents)))
-    return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
+        percents = ("." if v != v else f"{to_error(v, 1, sure)} %" for v in shares)
+        rows.append((cell_of(item), *(to_error(v, 1, noise) for v in counts), *percents))
+    return grid(columns, rows)
 
 
 def _crossed(layout: Layout, section: Section, numbers: dict[str, Array]) -> Table:
     """Return a crosstab of counts with its margins."""
     rows_axis, columns_axis = (layout.axes[j] for j in section.axes)
     matrix = numbers["estimate"].reshape(rows_axis.size, columns_axis.size)
-    columns = (
-        Column(f"{rows_axis.name} \\ {columns_axis.name}", left=True),
-        *(Column(label) for label in (*columns_axis.labels, "Total")),
-    )
+    columns = (f"{rows_axis.name} \\ {columns_axis.name}", *columns_axis.labels, "Total")
     noise = float(np.nanmax(numbers["se_privacy"])) if numbers["se_privacy"].size else 0.0
+    numbers_of = {**dict(zip(rows_axis.labels, matrix, strict=True)), "Total": matrix.sum(axis=0)}
     rows = [
-        Row((label, *(number(float(v), 1, noise) for v in (*row, row.sum()))))
-        for label, row in zip(rows_axis.labels, matrix, strict=True)
+        (label, *(to_error(float(v), 1, noise) for v in (*row, row.sum())))
+        for label, row in numbers_of.items()
     ]
-    down = matrix.sum(axis=0)
-    rows.append(Row(("Total", *(number(float(v), 1, noise) for v in (*down, down.sum())))))
-    rows.append(Row(("noise sd of a cell", f"{noise:.3g}", *("",) * (len(columns) - 2))))
-    return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
+    rows.append(("noise sd of a cell", f"{noise:.3g}", *("",) * (len(columns) - 2)))
+    return grid(columns, rows)
 
 
 def _groups(
@@ -151,27 +131,24 @@ def _groups(
     level: float,
 ) -> Table:  # fmt: skip
     """Return means by group: n, mean, error, interval, sd."""
-    interval = f"{100 * level:g} % interval"
     columns = (
-        Column(title_of(layout, section), left=True),
-        Column("n"), Column("mean"), Column("Std. Error"), Column("privacy", "of which"),
-        Column("low", interval), Column("high", interval),
-        Column("sd of people" if "test_effect" in numbers else "sd"),
-    )  # fmt: skip
+        title_of(layout, section), "n", "mean", "Std. Error", Column("privacy", "of which"),
+        *interval_heads(level), "sd of people" if "test_effect" in numbers else "sd",
+    )
     estimate, sampling, privacy, low, high = (
         numbers[k].reshape(-1, 3) for k in ("estimate", "se_sampling", "se_privacy", "low", "high")
     )
     total = np.hypot(sampling, privacy)
     rows = [
-        Row((
-            cell_of(item), number(float(estimate[g, 0]), 1),
-            *(number(float(v[g, 1]), digits, float(total[g, 1]))
+        (
+            cell_of(item), to_error(float(estimate[g, 0]), 1),
+            *(to_error(float(v[g, 1]), digits, float(total[g, 1]))
               for v in (estimate, total, privacy, low, high)),
-            number(float(estimate[g, 2]), digits, float(total[g, 2])),
-        ))
+            to_error(float(estimate[g, 2]), digits, float(total[g, 2])),
+        )
         for g, item in enumerate(items[::3])
     ]  # fmt: skip
-    return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
+    return grid(columns, rows)
 
 
 def _points(
@@ -180,19 +157,19 @@ def _points(
     """Return quantiles by group."""
     per = len(layout.quantiles)
     columns = (
-        Column(title_of(layout, section), left=True),
+        title_of(layout, section),
         *(Column(f"{100 * q:g} %", "quantile") for q in layout.quantiles),
     )
     values = numbers["estimate"].reshape(-1, per)
     errors = spread_of(numbers["low"], numbers["high"]).reshape(-1, per)
     rows = [
-        Row((
+        (
             cell_of(items[g * per]),
-            *(number(float(v), digits, float(e)) for v, e in zip(row, errors[g], strict=True)),
-        ))
+            *(to_error(float(v), digits, float(e)) for v, e in zip(row, errors[g], strict=True)),
+        )
         for g, row in enumerate(values)
-    ]  # fmt: skip
-    return Table(columns=columns, rows=tuple(rows), layout=_LOOK)
+    ]
+    return grid(columns, rows)
 
 
 #: Columns of :func:`tidy` that are numbers of a table as they are.
@@ -205,8 +182,6 @@ _TIDY = {
 
 def tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     """Return one row per statistic: term, statistic, its group, estimate, errors, share."""
-    import pandas as pd
-
     if conf_int:
         _same_level(record, level)
     rows = []
@@ -232,8 +207,6 @@ def crosstab(
     fit: Any, rows: str | None = None, columns: str | None = None, *, margins: bool = True
 ) -> pd.DataFrame:
     """Return the released counts of two variables as a frame; see ``Tabulation.crosstab``."""
-    import pandas as pd
-
     layout = layout_from(fit._record)
     crossed = {
         tuple(layout.axes[j].name for j in section.axes): (section, numbers)
@@ -269,12 +242,10 @@ def crosstab(
 
 def _estimates(record: Any, level: float) -> list[tuple[str, float, float, float, float, float]]:
     """Return (name, estimate, error, privacy part, ends of the interval) of every estimate."""
-    from scipy.special import ndtri
-
     est = record.estimate
     sampling, privacy = (np.sqrt(np.diag(v)) for v in (est.vcov_sampling, est.vcov_privacy))
     total = np.hypot(sampling, privacy)
-    z = -float(ndtri((1.0 - level) / 2.0))
+    z = -float(special.ndtri((1.0 - level) / 2.0))
     low, high = est.params - z * total, est.params + z * total
     if est.names[0].startswith("cor("):  # on the scale of atanh
         with np.errstate(all="ignore"):
@@ -284,24 +255,20 @@ def _estimates(record: Any, level: float) -> list[tuple[str, float, float, float
     return list(zip(est.names, *(map(float, c) for c in columns), strict=True))
 
 
-def verdict_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return (columns, rows, more tables) of the summary."""
-    interval = f"{100 * level:g} % interval"
+def verdict_body(record: Any, digits: int, level: float) -> Table:
+    """Return the body of the summary: estimates with their errors and intervals."""
     columns = (
-        Column(left=True, width=8), Column("Estimate"), Column("Std. Error"),
-        Column("privacy", "of which"), Column("low", interval), Column("high", interval),
+        Column(left=True, width=8), "Estimate", "Std. Error", Column("privacy", "of which"),
+        *interval_heads(level),
     )  # fmt: skip
-    listed = _estimates(record, level)
-    rows = (
-        Row((name, *(number(v, digits, values[1]) for v in values))) for name, *values in listed
-    )
-    return columns, tuple(rows), ()
+    return grid(columns, (
+        (name, *(to_error(v, digits, values[1]) for v in values))
+        for name, *values in _estimates(record, level)
+    ))  # fmt: skip
 
 
 def verdict_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     """Return one row per estimate, with the statistic and the p-value of the test."""
-    import pandas as pd
-
     est = record.estimate
     frame = pd.DataFrame(
         _estimates(record, level),
@@ -318,27 +285,20 @@ def verdict_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
 # -- quantiles ------------------------------------------------------------------------------------
 
 
-def quantile_body(record: Any, digits: int, level: float) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return (columns, rows, more tables) of the summary."""
+def quantile_body(record: Any, digits: int, level: float) -> Table:
+    """Return the body of the summary: quantiles with their intervals."""
     _same_level(record, level, "quantiles")
-    interval = f"{100 * level:g} % interval"
-    columns = (
-        Column(left=True, width=8), Column("Quantile"), Column("low", interval),
-        Column("high", interval),
-    )  # fmt: skip
     est = record.estimate
     values = zip(est.params, est.arrays["low"], est.arrays["high"], strict=True)
-    rows = tuple(
-        Row((name, *(number(float(v), digits, spread_of(*map(float, three[1:]))) for v in three)))
+    rows = (
+        (name, *(to_error(float(v), digits, spread_of(*map(float, three[1:]))) for v in three))
         for name, three in zip(est.names, values, strict=True)
     )
-    return columns, rows, ()
+    return grid((Column(left=True, width=8), "Quantile", *interval_heads(level)), rows)
 
 
 def quantile_tidy(record: Any, conf_int: bool, level: float) -> pd.DataFrame:
     """Return one row per quantile: term, quantile, estimate, ends of the interval."""
-    import pandas as pd
-
     est = record.estimate
     frame = pd.DataFrame(
         {"term": list(est.names), "quantile": est.arrays["q"], "estimate": est.params}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from dpmodels.after.inference import critical_value
 from dpmodels.arrays import Array
 from dpmodels.core.release import answered
 from dpmodels.errors import RequestError, did_you_mean, shown
+from dpmodels.formula.design import Design
 from dpmodels.models.table.layout import (
     COUNT,
     SQUARE,
@@ -47,17 +48,13 @@ from dpmodels.models.table.quantiles import (
     release_quantiles,
 )
 from dpmodels.models.window import LOOK_FIRST, LOOKS, Windows, look_steps, released_windows
+from dpmodels.notes import Note
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Pure, Step
 from dpmodels.ranges import Part, gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-    from dpmodels.sums.ask import Ask
-
+from dpmodels.sums.ask import Ask
 
 # -- From noisy counts and sums to what a table shows. Post-processing (``theory.md``, 1.3 to 1.6).
 

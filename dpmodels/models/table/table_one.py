@@ -16,6 +16,7 @@ import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.formula.schema import label_of
+from dpmodels.lazy import special
 from dpmodels.models.table.layout import (
     Layout,
     Section,
@@ -25,7 +26,6 @@ from dpmodels.models.table.layout import (
 )
 from dpmodels.models.table.nulls import clear_cells, independence
 from dpmodels.tables.content import Column, Row
-from dpmodels.tables.content import Layout as Look
 from dpmodels.tables.numbers import fixed, places, space_thousands
 from dpmodels.tables.table import Table
 from dpmodels.units import column_of
@@ -41,7 +41,6 @@ _SD_DIGITS = 3
 #: group the variance of all rows must be above four noise sds of the group's.
 _CLEAR_SD = 8.0
 _NOT_KNOWN = "."
-_LOOK = Look(gap=2)
 
 
 # -- Consistent counts.
@@ -204,9 +203,7 @@ def columns_of(released: Released, terms: Sequence[tuple[int, ...]]) -> Columns:
 
 def _threshold(cells: int) -> float:
     """Return the noise sds that a count of missing cells must exceed in one of several cells."""
-    from scipy.special import ndtri
-
-    return -float(ndtri(_MISSING_LEVEL / cells))
+    return -float(special.ndtri(_MISSING_LEVEL / cells))
 
 
 # -- Rows of a variable.
@@ -413,8 +410,6 @@ def _distance(variable: Variable, a: int, b: int) -> tuple[float, float]:
 
 def p_of_means(released: Released, axis: int) -> float:
     """Return P of equal means in all groups: a Wald test with sampling error and noise."""
-    from scipy.special import chdtrc
-
     means = released.group_means(released.layout.axes[axis].column, total=False)
     m = means["estimate"][:, 1]
     together = means["test_effect"][0, 0] if "test_effect" in means else 1.0
@@ -423,7 +418,7 @@ def p_of_means(released: Released, axis: int) -> float:
         return math.nan
     w = 1.0 / variance
     statistic = float(w @ (m - float(w @ m) / float(w.sum())) ** 2)
-    return float(chdtrc(len(m) - 1, statistic))
+    return float(special.chdtrc(len(m) - 1, statistic))
 
 
 def p_of_levels(released: Released, axis: int) -> float:
@@ -656,7 +651,6 @@ def table_one(
         rows=tuple(row for v in variables for row in printed.rows(v)),
         notes=(footnote(record, released, columns, variables, printed),),
         more=tuple(t for t in tables if t is not None),
-        layout=_LOOK,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from dpmodels.arrays import Array, brent
 from dpmodels.core import release as core
 from dpmodels.core.means import PairMoments
 from dpmodels.errors import RequestError, choice, shown
+from dpmodels.formula.design import Design
+from dpmodels.lazy import special
 from dpmodels.models.table import nulls
 from dpmodels.models.table.layout import (
     COUNT,
@@ -48,11 +50,7 @@ from dpmodels.proof.statistics import Pair
 from dpmodels.ranges import Split, gaussian_part, with_ranges
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.sums.ask import Ask
-
+from dpmodels.sums.ask import Ask
 
 # -- Which test a formula calls for, and what it tests: public, checked before anything is read.
 
@@ -259,14 +257,12 @@ def power_of(
     request: Request, design: Design, facts: Facts, n: int, solve: Solver
 ) -> dict[str, float]:
     """Return the power at ``effect=``, and the least effect with power .8: facts of a plan."""
-    from scipy.special import chdtri, chndtr
-
     alpha = 1.0 - request.level
     out = {}
 
     def power(effect: float) -> float:
         test = solve(facts, design, expected_sums(request, design, facts, n, effect), n).test
-        return 1.0 - float(chndtr(chdtri(test.df, alpha), test.df, test.statistic))
+        return 1.0 - float(special.chndtr(special.chdtri(test.df, alpha), test.df, test.statistic))
 
     if request["effect"] is not None:
         effect = float(request["effect"])

@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from dpmodels.core.clusters import Scorer
 from dpmodels.core.release import answered, run
 from dpmodels.core.rows import Rows, clip, stack, where
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
 from dpmodels.models.table.layout import (
     COUNT,
     SQUARE,
@@ -55,6 +56,7 @@ from dpmodels.models.weights import (
     unweighted,
 )
 from dpmodels.models.window import LOOK_FIRST, LOOK_OPTION, Windows
+from dpmodels.notes import Note
 from dpmodels.planning import Plan
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.ranges import gaussian_part, with_ranges
@@ -63,12 +65,7 @@ from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_me
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import release_clusters
 from dpmodels.scoring.rules import MIN_DESIGN_EFFECT, WEIGHT_STEP
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.notes import Note
-    from dpmodels.sums.ask import Ask
-
+from dpmodels.sums.ask import Ask
 
 # -- A table by design: its cells and means, linearised, as coordinates of one pass by cluster.
 #

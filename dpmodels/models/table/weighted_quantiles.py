@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from dpmodels.core.grids import levels_for
 from dpmodels.core.release import answered, run
 from dpmodels.core.rows import Rows, linear, stack, where
 from dpmodels.errors import RequestError
+from dpmodels.formula.design import Design
+from dpmodels.lazy import special
 from dpmodels.models.table.layout import Block, Layout, layout_of, table_method, table_release
 from dpmodels.models.table.noise import Spread, TableNoise, critical
 from dpmodels.models.table.nulls import EFFECT_OPTION, TEST
@@ -71,11 +73,7 @@ from dpmodels.registry import BOUNDS_SHARE, Backend, Ending, Option, register_me
 from dpmodels.scoring.cluster_plan import ClusterPlan, Paid, clip_of
 from dpmodels.scoring.clusters import ClusterRelease, release_clusters
 from dpmodels.scoring.rules import WEIGHT_STEP
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.sums.ask import Ask
-
+from dpmodels.sums.ask import Ask
 
 #: Part of the weight beyond T by which a rank may be off.
 ALLOWED = 0.75
@@ -370,8 +368,6 @@ def _spread(share: Array) -> Array:
 
 def estimate_rao_scott(plan: Plan[RaoScott], release: Release) -> Estimate:
     """Return the F test, and the weighted cells."""
-    from scipy.special import fdtrc
-
     detail, part, n = plan.detail, release.detail, plan.public_n
     r, c, cells = part.rows, part.columns, part.cells
     total = max(float(cells.sum()), 1.0)
@@ -402,7 +398,7 @@ def estimate_rao_scott(plan: Plan[RaoScott], release: Release) -> Estimate:
         vcov_privacy=np.diag(np.full(len(names), sd**2)),
         stats={
             "statistic": F, "df": df, "df_denominator": free,
-            "p_value": float(fdtrc(df, free, F)) if determined else math.nan,
+            "p_value": float(special.fdtrc(df, free, F)) if determined else math.nan,
         },
         notes=(
             messages.RAO_SCOTT(df=df, free=free, units=units),

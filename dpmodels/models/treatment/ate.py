@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dpmodels.core import release as core
 from dpmodels.core.release import End, Own, Program, run
 from dpmodels.core.units import LengthsOfMeans, Masses, MeansInBalls
 from dpmodels.families import FAMILIES, LINKS
+from dpmodels.formula.design import Design
 from dpmodels.models.treatment.estimate import EffectRelease, estimate, turns_of
 from dpmodels.models.treatment.facts import Assignment, Fitted, Influence
 from dpmodels.models.treatment.forecast import (
@@ -56,19 +57,14 @@ from dpmodels.models.treatment.rows import (
     OverlapRows,
     SquareRows,
 )
+from dpmodels.planning import Plan
 from dpmodels.ranges import no_ranges, ranged_design, widen_ranges
 from dpmodels.records import Release
 from dpmodels.registry import BOUNDS_SHARE, Backend, Method, Option, register_method
 from dpmodels.scoring.clip import Lengths
 from dpmodels.scoring.fit import Part, estimate_fit, release_fit
 from dpmodels.scoring.models import axes
-from dpmodels.sums.ask import Labelled
-
-if TYPE_CHECKING:
-    from dpmodels.formula.design import Design
-    from dpmodels.planning import Plan
-    from dpmodels.sums.ask import Ask, Noisy
-
+from dpmodels.sums.ask import Ask, Labelled, Noisy
 
 #: Cells of the propensity, even in its logit; one more lies beyond each end.
 OVERLAP_CELLS = 24

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,14 +22,11 @@ from dpmodels.models.treatment.plan import (
 )
 from dpmodels.models.treatment.rows import EffectRows
 from dpmodels.models.treatment.show import balance_of
+from dpmodels.notes import Note
+from dpmodels.planning import Plan
 from dpmodels.records import Estimate, Release
 from dpmodels.scoring.models import axes, floored
-
-if TYPE_CHECKING:
-    from dpmodels.notes import Note
-    from dpmodels.planning import Plan
-    from dpmodels.sums.ask import Noisy
-
+from dpmodels.sums.ask import Noisy
 
 #: Percent of the units beyond the bounds of the propensity above which a note says so.
 SHOWN_CLIPPED = 5.0

@@ -9,23 +9,20 @@ import functools
 import itertools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.after.inference import critical_value, one_way
 from dpmodels.arrays import Array
+from dpmodels.lazy import special
 from dpmodels.models.treatment.facts import Fitted, Influence
 from dpmodels.models.treatment.rows import COUNT_WEIGHT, BalanceRows, EffectRows
+from dpmodels.records import Estimate
 from dpmodels.scoring.clip import Lengths, first_clip, mean_square, without_rounding
 from dpmodels.scoring.models import roots
 from dpmodels.scoring.rules import SCORE_QUANTILE
-
-if TYPE_CHECKING:
-    from dpmodels.records import Estimate
-    from dpmodels.sums.ask import Noisy
-
+from dpmodels.sums.ask import Noisy
 
 #: Clips of differences and sums, in quarter octaves over the first clip of scores.
 CLIP_STEPS = range(-8, 13)
@@ -213,14 +210,12 @@ def residuals_within(low: float, high: float, step: float) -> tuple[Array, Array
     Of a gamma variable that begins at the nearer end, or normal if that is far. Counts have steps
     of so many sds: a gamma variable with the skewness of a negative binomial one.
     """
-    from scipy.special import gammainc
-
     near, far = max(min(low, high), LEAST_ROOM), max(low, high)
     if near > NEAR:
         return _NORMAL, _NORMAL_PARTS
     begins = near / max(1.0 - near * step / 2.0, 0.5)
     cut = np.linspace(-begins, max(min(far, MOST_ROOM), begins), 401)
-    parts = np.diff(gammainc(begins**2, begins**2 + begins * cut))
+    parts = np.diff(special.gammainc(begins**2, begins**2 + begins * cut))
     middles = (cut[1:] + cut[:-1]) / 2.0
     return np.asarray(middles if low <= high else -middles), np.asarray(parts / parts.sum())
 

@@ -6,26 +6,22 @@ Reads no row.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpmodels.errors import RequestError, shown
 from dpmodels.families import FAMILIES
 from dpmodels.formula.build import build_design
+from dpmodels.formula.design import Design
 from dpmodels.models.glm import plan_scored
 from dpmodels.planning import RESIDUAL, SPREAD, Plan
 from dpmodels.privacy.mechanisms import Step, eps_gdp
 from dpmodels.ranges import Part as Divided
 from dpmodels.ranges import gaussian_part
+from dpmodels.records import Request
 from dpmodels.registry import resolve
 from dpmodels.scoring.clip import first_clip
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpmodels.formula.design import Design
-    from dpmodels.records import Request
-
 
 #: Names of the parts of a call and their shares of mu^2 (``theory.md``, 3).
 PROPENSITY, OUTCOME = "propensity", "outcome"

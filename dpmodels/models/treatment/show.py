@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpmodels.arrays import Array
 from dpmodels.errors import NotReleasedError
-from dpmodels.tables.content import Column, Row
-from dpmodels.tables.content import Layout as Look
+from dpmodels.lazy import pd
+from dpmodels.tables.content import Column
 from dpmodels.tables.numbers import cell, fixed, places
-from dpmodels.tables.table import Table
+from dpmodels.tables.table import Table, grid, new_axes
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-_LOOK = Look(gap=2)
 #: Columns of a balance table as they are kept in a fit (``estimate.balance_of``).
 KEPT_COLUMNS = (
     "mean_treated", "mean_control", "difference", "noise",
@@ -48,8 +43,6 @@ def _names(record: Any) -> list[str]:
 
 def balance(fit: Any) -> pd.DataFrame:
     """Return one row per covariate: means of both arms and standardised mean differences."""
-    import pandas as pd
-
     table = np.asarray(_arrays(fit._record)["balance"])
     frame = pd.DataFrame(table, columns=list(KEPT_COLUMNS))
     return frame.set_index(pd.Index(_names(fit._record), name="covariate"))
@@ -57,8 +50,6 @@ def balance(fit: Any) -> pd.DataFrame:
 
 def overlap(fit: Any) -> pd.DataFrame:
     """Return one row per interval of the propensity: its ends and the noisy counts of both arms."""
-    import pandas as pd
-
     arrays = _arrays(fit._record)
     edges = np.concatenate([[0.0], arrays["overlap_edges"], [1.0]])
     treated, control = np.asarray(arrays["overlap"])
@@ -69,12 +60,10 @@ def overlap(fit: Any) -> pd.DataFrame:
 
 def tables(record: Any, digits: int) -> tuple[Table, ...]:
     """Return the balance table of the summary."""
-    head, after = "Before weighting", "After weighting"
-    columns = (
-        Column("Balance", left=True), Column("treated", head), Column("control", head),
-        Column("SMD", head), Column("noise", head), Column("treated", after),
-        Column("control", after), Column("SMD", after), Column("noise", after),
-    )  # fmt: skip
+    heads = ("treated", "control", "SMD", "noise")
+    columns = ("Balance", *(
+        Column(name, f"{when} weighting") for when in ("Before", "After") for name in heads
+    ))  # fmt: skip
     rows = []
     for name, line in zip(_names(record), np.asarray(_arrays(record)["balance"]), strict=True):
         few = places([max(abs(float(line[3])), 1e-6)], digits)[0]
@@ -82,8 +71,8 @@ def tables(record: Any, digits: int) -> tuple[Table, ...]:
             cell(float(v), few, digits) if k % 4 < 2 else fixed(float(v), 2)
             for k, v in enumerate(line)
         ]
-        rows.append(Row((name, *cells)))
-    return (Table(columns=columns, rows=tuple(rows), layout=_LOOK),)
+        rows.append((name, *cells))
+    return (grid(columns, rows),)
 
 
 def plot(fit: Any, ax: Any = None, *, level: float | None = None) -> Any:
@@ -102,8 +91,6 @@ def plot(fit: Any, ax: Any = None, *, level: float | None = None) -> Any:
     """
     frame, cells = balance(fit), overlap(fit)
     if ax is None:
-        from dpmodels.tables.table import new_axes
-
         first = new_axes(None, (9.0, 1.6 + 0.35 * len(frame)))
         figure = first.figure
         figure.clear()
