@@ -12,6 +12,7 @@ import numpy as np
 
 from dpmodels import messages
 from dpmodels.api.releases import signed
+from dpmodels.api.units import person_of
 from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
 from dpmodels.errors import BudgetError, NotReleasedError, RequestError, choice, did_you_mean, shown
@@ -19,7 +20,7 @@ from dpmodels.formula.schema import Schema, declared_schema
 from dpmodels.privacy.statements import neighbours_of
 from dpmodels.records import check_eps_delta
 from dpmodels.survey import Survey
-from dpmodels.units import column_of, named, person_of, unit_of
+from dpmodels.units import column_of, named, unit_of
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dpmodels.api.units import identifier_among, person_of
 from dpmodels.arrays import plain
 from dpmodels.errors import (
     DPModelsWarning,
@@ -31,7 +32,7 @@ from dpmodels.records import Request, check_eps_delta, check_n, check_seed
 from dpmodels.registry import Method, default_method, method_names, resolve
 from dpmodels.scoring.cluster_plan import SampleDesign
 from dpmodels.survey import Frame, Survey
-from dpmodels.units import LEVELS, NO_IDS, Person, identifier_among, person_of
+from dpmodels.units import LEVELS, NO_IDS, Person
 from dpmodels.variables import Count, Levels, Text
 from dpmodels.verbs import verb_of
 

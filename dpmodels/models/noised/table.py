@@ -219,7 +219,8 @@ class NoisyTable(Written):
         are clipped.
         """
         from dpmodels.formula.types import check_types
-        from dpmodels.sources.tasks import as_source, need_rows
+        from dpmodels.sources.executors import need_rows
+        from dpmodels.sources.tasks import as_source
 
         checked(budget, seed)
         if hasattr(new_data, "__noisy_table__"):
