@@ -12,6 +12,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -121,15 +122,10 @@ def need_rows(source: Any, what: str) -> None:
 
 
 def _unpacked(packed: Any) -> Any:
-    """Return the partial sums that came as bytes."""
-    out: Any = None
-    try:
-        out = pickle.loads(bytes(packed))  # noqa: S301 - from the user's own engine, which is trusted
-    except DPModelsError:
-        raise
-    except Exception:
-        out = None
-    return out  # is checked where it is added
+    """Return the partial sums that came as bytes; None, which is refused where it is added."""
+    with suppress(Exception):
+        return pickle.loads(bytes(packed))  # noqa: S301 - from the user's own engine, which is trusted
+    return None
 
 
 # -- What another engine calls for each part of a table

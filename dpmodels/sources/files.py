@@ -88,12 +88,7 @@ class ParquetSource(_File):
 
     def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
         """Yield the named columns of all files, part after part."""
-        columns = list(names)
-        for path in self._paths:
-            with _parquet(path) as file:
-                # threads of the reader's own cost CPU time and save no wall time
-                for batch in file.iter_batches(READ_ROWS, columns=columns, use_threads=False):
-                    yield from batch_chunks(batch, names)
+        yield from ParquetSpan((0, self.n or 0, self._groups)).chunks(names)
 
     def chosen(self, names: Sequence[str], windows: Windows) -> Iterator[tuple[int, Chunk]]:
         """Yield (rows left out, batch), decoding no row group beyond its last chosen row."""
@@ -168,6 +163,7 @@ class ParquetSpan(Adapter):
                 for part, size in ((groups[: len(groups) - len(head)], READ_ROWS), (head, WINDOW)):
                     if not part:
                         continue
+                    # threads of the reader's own cost CPU time and save no wall time
                     for batch in file.iter_batches(
                         size, row_groups=[g[1] for g in part], columns=columns, use_threads=False
                     ):

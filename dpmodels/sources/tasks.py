@@ -8,6 +8,7 @@ only; coercion to numbers is done by :mod:`dpmodels.formula.reading`, row by row
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Number
@@ -141,13 +142,7 @@ class FramesSource(Adapter):
         parts: list[Any] | None = None
         if isinstance(data, Iterator):
             first = _part(withheld(lambda: next(data, None)))
-
-            def once() -> Iterator[Any]:
-                if first is not None:
-                    yield first
-                yield from data
-
-            self._open = once
+            self._open = lambda: itertools.chain([first], data)
         elif callable(data):
 
             def opened() -> Iterator[Any]:
