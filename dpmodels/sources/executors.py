@@ -17,14 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dpmodels.errors import ClusterError, DPModelsError, RequestError, SourceError, shown
-from dpmodels.sources.parts import (
-    CONNECTED,
-    Adapter,
-    Chunk,
-    Executor,
-    Partition,
-    Source,
-)
+from dpmodels.sources.parts import CONNECTED, Adapter, Chunk, Executor, Partition, Source
 from dpmodels.sources.refusals import check_names
 from dpmodels.sources.summed import Failed, Task, on_worker, sums_of_part
 from dpmodels.sources.tasks import as_source
