@@ -1,4 +1,4 @@
-"""Who does the tasks of a pass: threads, a Dask cluster, or the user's own engine elsewhere.
+"""Executors of the tasks of a pass: threads, a Dask cluster, or the user's own engine.
 
 Tasks and parts are moved from here and their results are handed on, unopened: which rows a part
 has, what a task returns and which results are added is decided in

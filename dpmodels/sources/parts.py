@@ -139,7 +139,7 @@ class Executor(Protocol):
         ...
 
     def part_rows(self, source: Source) -> int:
-        """Return how many rows a part has, about; 0: the caller reads the table himself."""
+        """Return the approximate number of rows of a part, 0 if the caller reads the table."""
         ...
 
     def run(self, task: Any, parts: Sequence[Partition]) -> Iterator[Any]:
