@@ -101,7 +101,8 @@ def written() -> str:
         "proofs of their own; whole files, though parts of some only plan or print. What is "
         "not on the list may be wrong, and a result useless, but not less private: plans choose "
         "public numbers, estimates see released ones, readers of files hand over cells, whatever "
-        "these are. Beneath it all: Python, numpy, scipy and the operating system's random bits.\n"
+        "these are. Executors move tasks and parts without opening them, refusals see names and "
+        "types. Beneath it all: Python, numpy, scipy and the operating system's random bits.\n"
     )
     return head + "".join(parts)
 

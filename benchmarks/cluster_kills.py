@@ -25,7 +25,7 @@ import dpmodels as dp
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from tasks_speed import peak_anonymous, workers_cpu
 
-from dpmodels.sources.tasks import Cluster
+from dpmodels.sources.executors import Cluster
 
 NAMES = [f"x{j}" for j in range(5)]
 RIGHT = " + ".join(NAMES)
@@ -68,7 +68,7 @@ class Deadly:
 
     def __init__(self, client, rng):
         self.client, self.rng, self.killed, self.wanted = client, rng, 0, 0
-        self.run = Cluster._run
+        self.run = Cluster.run
 
     def __call__(self, crew, packed, pieces):
         places = set()
@@ -132,7 +132,7 @@ def main():
                     flush=True,
                 )
             deadly = Deadly(client, np.random.default_rng(1))
-            Cluster._run = lambda crew, packed, pieces: deadly(crew, packed, pieces)
+            Cluster.run = lambda crew, packed, pieces: deadly(crew, packed, pieces)
             rounds, each = 0, -(-args.kills // len(FITS))  # of every fit's passes some are hit
             with dp.connect(client):
                 while deadly.killed < args.kills and rounds < args.kills:

@@ -24,9 +24,9 @@ import dpmodels as dp
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from tasks_speed import peak_anonymous
 
+from dpmodels.sources.executors import Threads
 from dpmodels.sources.parts import CONNECTED
 from dpmodels.sources.summed import Task
-from dpmodels.sources.tasks import Threads
 
 PART = 1_000_000
 

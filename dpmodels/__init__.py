@@ -51,7 +51,7 @@ _EXPORTS = {
         "results.side_by_side": "anova etable modelsummary",
         "results.synthetic": "combine",
         "sources.files": "read_csv",
-        "sources.tasks": "connect Elsewhere partial_sums",
+        "sources.executors": "connect Elsewhere partial_sums",
         "study": "Study",
         "survey": "Survey",
         "variables": "Real Levels Ordered Binary Count Date",

@@ -27,7 +27,7 @@ from dpmodels.variables import Binary as Binary
 from dpmodels.privacy.budget import Budget as Budget
 from dpmodels.variables import Count as Count
 from dpmodels.variables import Date as Date
-from dpmodels.sources.tasks import Elsewhere as Elsewhere
+from dpmodels.sources.executors import Elsewhere as Elsewhere
 from dpmodels.models.noised.losses import IndexLoss as IndexLoss
 from dpmodels.variables import Levels as Levels
 from dpmodels.registry import Method as Method
@@ -45,7 +45,7 @@ from dpmodels.models.selection import check_safety as check_safety
 from dpmodels.results.forest import coef_plot as coef_plot
 from dpmodels.results.synthetic import combine as combine
 from dpmodels.results.effects import confusion_table as confusion_table
-from dpmodels.sources.tasks import connect as connect
+from dpmodels.sources.executors import connect as connect
 from dpmodels.formula.describe import describe as describe
 from dpmodels.api.multivariate import dp_iv as dp_iv
 from dpmodels.api.levels import dp_levels as dp_levels
@@ -62,7 +62,7 @@ from dpmodels.api.releases import load_release as load_release
 from dpmodels.results.meta import meta as meta
 from dpmodels.registry import methods as methods
 from dpmodels.results.side_by_side import modelsummary as modelsummary
-from dpmodels.sources.tasks import partial_sums as partial_sums
+from dpmodels.sources.executors import partial_sums as partial_sums
 from dpmodels.api.call import per_person as per_person
 from dpmodels.api.call import plan as plan
 from dpmodels.api.pool import pool as pool

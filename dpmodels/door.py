@@ -239,7 +239,7 @@ def rows_of(
     ``max_rows=`` of each, as rows (:class:`dpmodels.sources.people.CappedRows`): of the variables
     ``kinds``, and drawn by the ``seed`` of the call.
     """
-    from dpmodels.sources.tasks import executor_for
+    from dpmodels.sources.executors import executor_for
 
     if person is not None:
         from dpmodels.sources.people import CappedRows, PeopleRows

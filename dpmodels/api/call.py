@@ -48,8 +48,9 @@ from dpmodels.quiet import tell
 from dpmodels.records import check_n
 from dpmodels.registry import method_names, methods
 from dpmodels.resources import one_thread
+from dpmodels.sources.executors import Elsewhere, need_rows
 from dpmodels.sources.tables import Features
-from dpmodels.sources.tasks import Elsewhere, as_source, need_rows
+from dpmodels.sources.tasks import as_source
 from dpmodels.variables import Count, Real
 from dpmodels.verbs import verb_of
 

@@ -13,6 +13,7 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.api.multivariate import dp_mean, dp_moments
 from dpmodels.api.releases import signed
+from dpmodels.api.units import person_of
 from dpmodels.arrays import Array, with_numpy_defaults
 from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
 from dpmodels.errors import BudgetError, NotReleasedError, RequestError, choice, did_you_mean, shown
@@ -47,7 +48,7 @@ from dpmodels.registry import method_names, resolve
 from dpmodels.results.fit import Fit
 from dpmodels.sources.tasks import as_source
 from dpmodels.survey import Survey
-from dpmodels.units import column_of, named, person_of, unit_of
+from dpmodels.units import column_of, named, unit_of
 from dpmodels.verbs import verb_of
 
 METRICS = ("auc", "logloss", "rmse")

@@ -10,8 +10,9 @@ from dpmodels.errors import RequestError, SchemaError, did_you_mean
 from dpmodels.formula.codebooks import gaps
 from dpmodels.formula.schema import as_recorded, declared_schema
 from dpmodels.formula.types import check_types
+from dpmodels.sources.executors import need_rows
 from dpmodels.sources.inspected import inspected
-from dpmodels.sources.tasks import as_source, need_rows
+from dpmodels.sources.tasks import as_source
 from dpmodels.tables.content import Layout
 from dpmodels.tables.table import grid
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpmodels import messages
+from dpmodels.api.units import person_of
 from dpmodels.door import checked, people_count, row_count, rows_of, run_stage
 from dpmodels.errors import RequestError, UtilityWarning, did_you_mean, shown
 from dpmodels.formula.schema import declared_schema
@@ -17,8 +18,8 @@ from dpmodels.own.levels import release_levels
 from dpmodels.quiet import tell
 from dpmodels.records import check_eps_delta
 from dpmodels.scoring.rules import STOP_SHARE
-from dpmodels.sources.tasks import as_source, need_rows
-from dpmodels.units import person_of
+from dpmodels.sources.executors import need_rows
+from dpmodels.sources.tasks import as_source
 from dpmodels.variables import Levels, Text
 
 if TYPE_CHECKING:

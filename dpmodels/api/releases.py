@@ -11,6 +11,7 @@ import numpy as np
 
 from dpmodels import messages
 from dpmodels.api.requests import Designed, build_request, check_columns, check_first
+from dpmodels.api.units import NO_PEOPLE, identifier_among
 from dpmodels.arrays import with_numpy_defaults
 from dpmodels.door import checked, row_count, rows_of, run_stage
 from dpmodels.errors import (
@@ -24,7 +25,7 @@ from dpmodels.errors import (
 from dpmodels.quiet import tell
 from dpmodels.records import Estimate, Release, Request, check_eps_delta, check_n
 from dpmodels.resources import one_thread
-from dpmodels.units import LEVELS, NO_IDS, NO_PEOPLE, identifier_among
+from dpmodels.units import LEVELS, NO_IDS
 
 if TYPE_CHECKING:
     from dpmodels.arrays import Array
@@ -243,7 +244,8 @@ def dp_release(
     """
     from dpmodels.models.noised.release import make_table
     from dpmodels.models.noised.table import Origin
-    from dpmodels.sources.tasks import as_source, need_rows
+    from dpmodels.sources.executors import need_rows
+    from dpmodels.sources.tasks import as_source
 
     data, columns = _ordered(formula, data, columns)
     if hasattr(data, "__noisy_table__"):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmodels.api.units import identifier_among, person_of
 from dpmodels.arrays import plain
 from dpmodels.errors import (
     DPModelsWarning,
@@ -42,7 +43,7 @@ from dpmodels.scoring.cluster_plan import SampleDesign
 from dpmodels.sources.parts import Untyped
 from dpmodels.sources.rows import Rows, count_rows
 from dpmodels.survey import Frame, Survey
-from dpmodels.units import LEVELS, NO_IDS, Person, identifier_among, person_of
+from dpmodels.units import LEVELS, NO_IDS, Person
 from dpmodels.variables import Count, Levels, Text
 from dpmodels.verbs import verb_of
 

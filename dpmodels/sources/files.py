@@ -28,14 +28,13 @@ from dpmodels.sources.lines import (
     opened_bytes,
     parts_of_file,
 )
-from dpmodels.sources.parts import Chunk, Partition, Signs, Source, Untyped
+from dpmodels.sources.parts import Adapter, Chunk, Partition, Signs, Source, Untyped
+from dpmodels.sources.refusals import check_names, require_package
 from dpmodels.sources.tables import (
     READ_ROWS,
     arrow_kind,
     batch_chunks,
-    check_names,
     columns_of,
-    require_package,
     withheld,
 )
 from dpmodels.variables import Count, Real, Variable
@@ -51,12 +50,22 @@ _SHORT_READ = 16_384
 _BUFFER = 1 << 16
 
 
-class ParquetSource:
+class _File(Adapter):
+    """A file that a separate thread decodes."""
+
+    decoded = True
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield the named columns part after part; the reader does not hold the whole file."""
+        return read_ahead(self._chunks(names))
+
+    def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
+        raise NotImplementedError
+
+
+class ParquetSource(_File):
     """One or more Parquet files."""
 
-    rescannable = True
-    decoded = True
-    schema_attr = None
     travels = True
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -75,20 +84,11 @@ class ParquetSource:
             raise SourceError("the Parquet files do not have the same columns")
         check_names(schemas[0].names)
         self.kinds = {f.name: arrow_kind(f.type) for f in schemas[0]}
-        self.n: int | None = rows
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Yield batches; the reader does not hold the whole file."""
-        return read_ahead(self._chunks(names))
+        self.n = rows
 
     def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
         """Yield the named columns of all files, part after part."""
-        columns = list(names)
-        for path in self._paths:
-            with _parquet(path) as file:
-                # threads of the reader's own cost CPU time and save no wall time
-                for batch in file.iter_batches(READ_ROWS, columns=columns, use_threads=False):
-                    yield from batch_chunks(batch, names)
+        yield from ParquetSpan((0, self.n or 0, self._groups)).chunks(names)
 
     def chosen(self, names: Sequence[str], windows: Windows) -> Iterator[tuple[int, Chunk]]:
         """Yield (rows left out, batch), decoding no row group beyond its last chosen row."""
@@ -144,16 +144,12 @@ class ParquetSource:
         ]
 
 
-class ParquetSpan:
+class ParquetSpan(Adapter):
     """The rows a to b of Parquet files, read by the groups that hold them."""
-
-    rescannable = True
-    schema_attr = None
-    kinds: Mapping[str, str] = {}
 
     def __init__(self, span: tuple[int, int, list[_Group]]) -> None:
         self._first, self._last, self._groups = span
-        self.n: int | None = self._last - self._first
+        self.n = self._last - self._first
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield batches; no thread reads ahead where several read."""
@@ -167,6 +163,7 @@ class ParquetSpan:
                 for part, size in ((groups[: len(groups) - len(head)], READ_ROWS), (head, WINDOW)):
                     if not part:
                         continue
+                    # threads of the reader's own cost CPU time and save no wall time
                     for batch in file.iter_batches(
                         size, row_groups=[g[1] for g in part], columns=columns, use_threads=False
                     ):
@@ -178,15 +175,14 @@ class ParquetSpan:
                             break
 
 
-class DatasetSource:
+class DatasetSource(_File):
     """A ``pyarrow.dataset`` of Parquet or Arrow files.
 
     Text files have no types of their own: a dataset would guess them from cells, so one cell could
     decide how all others are read. Their paths are read by :class:`CsvSource` instead.
     """
 
-    rescannable = True
-    schema_attr = None
+    decoded = False
 
     def __init__(self, data: Any) -> None:
         if not _formats(data) <= {"ParquetFileFormat", "IpcFileFormat", "FeatherFileFormat"}:
@@ -198,11 +194,7 @@ class DatasetSource:
         self._data = data
         self.kinds = {f.name: arrow_kind(f.type) for f in data.schema}
         # a filter of the dataset reads cells
-        self.n: int | None = withheld(lambda: int(data.count_rows()))
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Yield batches in the order of the files."""
-        return read_ahead(self._chunks(names))
+        self.n = withheld(lambda: int(data.count_rows()))
 
     def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
         """Yield the named columns of an Arrow dataset, part after part."""
@@ -240,18 +232,13 @@ def _parquet(path: Path, **options: Any) -> Any:
 _AS_USUAL = Signs()
 
 
-class CsvSource:
+class CsvSource(_File):
     """CSV files. Cell types are not public, so a column's kind is "unknown" until declared.
 
     Cells are read as text. A reader that guesses one type per chunk would let one cell decide how
     all others are read: "01" is a level of its own beside "x", and the number 1 without it. A row
     is a line, so a quoted cell cannot contain a line break (see :mod:`dpmodels.sources.files`).
     """
-
-    rescannable = True
-    decoded = True
-    schema_attr = None
-    n: int | None = None
 
     def __init__(
         self, paths: Sequence[Path], dialect: Dialect = PLAIN, signs: Signs = _AS_USUAL
@@ -268,15 +255,12 @@ class CsvSource:
         if any(h != headers[0] for h in headers):
             raise SourceError("the CSV files do not have the same columns")
         check_names(headers[0])
-        self.kinds = Untyped(dict.fromkeys(headers[0], "unknown"))
-        self.kinds.signs = signs
+        kinds = Untyped(dict.fromkeys(headers[0], "unknown"))
+        kinds.signs = signs
+        self.kinds = kinds
 
     def __repr__(self) -> str:
         return f"<CSV file {self._paths[0].name}, sep={self._dialect.sep!r}>"
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Yield parsed chunks."""
-        return read_ahead(self._chunks(names))
 
     def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
         for path in self._paths:
@@ -320,16 +304,12 @@ _FAMILY = {".dta": "dta", ".sav": "sav", ".zsav": "sav", ".por": "sav", ".sas7bd
            ".xpt": "sas"}  # fmt: skip
 
 
-class StatSource:
+class StatSource(_File):
     """A file of Stata, SPSS or SAS: types are those it states, user-missing codes are missing.
 
     Columns of text are read as bytes and decoded here, cell by cell: the library decodes a whole
     block, and one cell that is not of the file's encoding stops it. Such a cell is missing.
     """
-
-    rescannable = True
-    decoded = True
-    schema_attr = None
 
     def __init__(self, path: Path) -> None:
         from dpmodels.formula.codebooks import metadata, time_kind
@@ -347,7 +327,7 @@ class StatSource:
         self._times = {name: time_kind(meta, name) for name in meta.column_names}
         self.kinds = {name: self._kind(types[name], self._times[name]) for name in types}
         rows = getattr(meta, "number_rows", None)
-        self.n: int | None = None if rows is None or rows < 0 else int(rows)
+        self.n = None if rows is None or rows < 0 else int(rows)
 
     def _kind(self, stored: str, when: str) -> str:
         """Return the kind of a column of a Stata, SAS or SPSS file."""
@@ -356,10 +336,6 @@ class StatSource:
         if when in ("date", "datetime"):
             return ColumnKind("datetime", "datetime64[us]")
         return ColumnKind("numeric", "float64")
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Yield blocks of rows."""
-        return read_ahead(self._chunks(names))
 
     def _chunks(self, names: Sequence[str]) -> Generator[Chunk, None, None]:
         """Yield the named columns of a Stata, SAS or SPSS file, part after part."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmodels.cells import objects_of
+from dpmodels.cells import object_array, objects_of
 from dpmodels.errors import SchemaError
 from dpmodels.formula.reading import coerce
 from dpmodels.formula.schema import as_recorded
@@ -143,8 +143,7 @@ def _readable_spellings(variable: Variable) -> Callable[[Any], bool | None]:
     def number(cell: Any) -> bool | None:
         if isinstance(cell, str) and cell.strip() in codes:
             return None
-        column = np.empty(1, dtype=object)
-        column[0] = cell
+        column = object_array([cell])
         if np.isnan(np.asarray(coerce(column, plain), dtype=float)[0]):
             return False
         return None if np.isnan(np.asarray(coerce(column, variable), dtype=float)[0]) else True

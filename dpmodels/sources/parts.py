@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +64,20 @@ class Untyped(Kinds):
     """Kinds of the columns of a file that has no types: all "unknown" until they are declared."""
 
 
-class Renamed:
+class Adapter:
+    """Base of sources: one that can be read again, of an unknown number of rows."""
+
+    rescannable: bool = True
+    schema_attr: Any = None
+    n: int | None = None
+    kinds: Mapping[str, str] = {}
+
+    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
+        """Yield dictionaries of equally long raw columns."""
+        raise NotImplementedError
+
+
+class Renamed(Adapter):
     """A source under other names of its columns; its cells are read as they are there."""
 
     def __init__(self, source: Source, columns: Mapping[str, str]) -> None:
@@ -85,11 +97,11 @@ class Renamed:
         self._there = {**{k: k for k in source_kinds if k not in taken}, **columns}
         self._source = source
         kinds = {name: source_kinds[old] for name, old in self._there.items()}
-        self.kinds: Mapping[str, str] = kinds
+        self.kinds = kinds
         if isinstance(source_kinds, Untyped):
             self.kinds = untyped = Untyped(kinds)
             untyped.signs = source_kinds.signs
-        self.n, self.rescannable, self.schema_attr = source.n, source.rescannable, None
+        self.n, self.rescannable = source.n, source.rescannable
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield the chunks of the source, under the names of the study."""
@@ -107,40 +119,32 @@ class Partition:
     # begins at a block of the table, so that blocks are those of a pass in one process.
     first: int | None = None
     rows: int | None = None
+    index: int = -1  # Its number, which goes wherever the part goes
 
     def __repr__(self) -> str:
         return "<part of a table, confidential>"
 
 
 class Executor(Protocol):
-    """Does the tasks of a pass."""
+    """Has the tasks of a pass done: it moves tasks and parts, and opens neither."""
 
     @property
     def knows_parts(self) -> bool:
         """Whether it cuts the table by itself: no parts are given to it."""
         ...
 
-    def partitions(self, source: Source, names: Sequence[str]) -> list[Partition]:
-        """Return the parts of the table that tasks read; none: the caller reads it himself."""
+    @property
+    def remote(self) -> bool:
+        """Whether tasks leave this process, as bytes; rows in its memory stay."""
         ...
 
-    def run(self, task: Any, partitions: Sequence[Partition]) -> tuple[str, Iterator[Any]]:
-        """Return the stamp of the pass, and the results of the tasks, in any order."""
+    def part_rows(self, source: Source) -> int:
+        """Return the approximate number of rows of a part, 0 if the caller reads the table."""
         ...
 
-
-def cut_source(source: Source, names: Sequence[str], rows: int, *, travel: bool) -> list[Partition]:
-    """Return the parts of a source that says how to cut it; memory does not travel."""
-    partitions = getattr(source, "partitions", None)
-    if partitions is None or (travel and not getattr(source, "travels", False)):
-        return []
-    parts: list[Partition] = partitions(names, rows)
-    return parts if len(parts) > 1 or travel else []
-
-
-def stamp(packed: bytes) -> str:
-    """Return the fingerprint of a packed plan of a pass."""
-    return hashlib.blake2b(packed, digest_size=16).hexdigest()
+    def run(self, task: Any, parts: Sequence[Partition]) -> Iterator[Any]:
+        """Return the results of the task (of its bytes, if remote) for all parts, in any order."""
+        ...
 
 
 #: Executors that :func:`dpmodels.connect` put in force: the last one counts.

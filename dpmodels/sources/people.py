@@ -21,10 +21,10 @@ from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError, SourceError
 from dpmodels.formula.reading import coerce_all
 from dpmodels.places import ALL_ROWS, WINDOW, Windows
-from dpmodels.sources.parts import Executor, Partition, Source
+from dpmodels.sources.parts import Adapter, Executor, Partition, Source
 from dpmodels.sources.rows import BlockOfPeople as BlockOfPeople
 from dpmodels.sources.rows import Coins, OfRows, Rows, keyed
-from dpmodels.sources.summed import Partial, Task, added
+from dpmodels.sources.summed import Partial, Task, added, results
 from dpmodels.sources.tables import READ_ROWS, FrameSource, TypedPart, one_type, types_of
 from dpmodels.units import Ids, OneType, Person, id_type, sort_keys
 
@@ -323,7 +323,7 @@ class PeopleRows(OfRows):
         if not partitions or self._executor is None:
             return job.over(self.people(design, coins), inner)
         task = PeopleTask(design, job, ALL_ROWS, keyed(coins), keyed(inner))
-        mark, parts = self._executor.run(task, partitions)
+        mark, parts = results(self._executor, task, partitions)
         total, people = added(task, parts, len(partitions), mark)
         self._check(people)
         return total
@@ -557,17 +557,14 @@ def row_hashes(cells: Sequence[Any], key: npt.NDArray[np.uint8]) -> npt.NDArray[
 # -- At most so many rows of each person, as rows: as group privacy needs (``units.md``).
 
 
-class _Kept:
+class _Kept(Adapter):
     """Source of at most a fixed number of rows per person."""
-
-    rescannable = True
-    schema_attr = None
 
     def __init__(self, people: PeopleRows, kinds: Mapping[str, Any], noise: Any) -> None:
         self._people, self._variables, self._noise = people, dict(kinds), noise
         self._cells: dict[str, Any] = {}
         self.most = people.person.most
-        self.n: int | None = people.n * self.most
+        self.n = people.n * self.most
         self.kinds = dict.fromkeys(kinds, "numeric")
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dpmodels.errors import SourceError
-from dpmodels.sources.tables import require_package
+from dpmodels.sources.refusals import require_package
 
 # -- A folder for private cells that memory does not hold: gone with its process, however that ends.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import pickle
 import sys
 from collections import deque
@@ -17,9 +18,11 @@ import numpy.typing as npt
 
 from dpmodels._version import __version__
 from dpmodels.arrays import Array
-from dpmodels.errors import SourceError
+from dpmodels.errors import DPModelsError, SourceError
 from dpmodels.places import ALL_ROWS, Windows
-from dpmodels.sources.parts import Partition, Source, stamp
+from dpmodels.quiet import guarded
+from dpmodels.resources import holding_memory
+from dpmodels.sources.parts import Executor, Partition, Source
 from dpmodels.sources.rows import Coins, Key, Rows, keyed
 from dpmodels.sources.tables import WHOLE, TypedPart
 
@@ -83,6 +86,10 @@ class Task:
             sums = job.over(blocks, inner)
         return Partial(index, rows.seen, sums, mark)
 
+    def of_part(self, part: Partition) -> Partial:
+        """Open one part of the table and add it up, under its own number."""
+        return self.add_part(part.index, part.opener(part.data), part.first)
+
     def packed(self) -> bytes:
         """Return the task as bytes for a worker: the pickled plan behind who packed it."""
         import cloudpickle
@@ -103,13 +110,69 @@ def _unpacked(packed: bytes) -> tuple[Task, str]:
         raise SourceError(
             f"the caller has {package}, a worker has {_package()}: install the same on both"
         )
-    return pickle.loads(body), stamp(packed)  # noqa: S301
+    return pickle.loads(body), _stamp(packed)  # noqa: S301
 
 
-def done_by_bytes(packed: bytes, index: int, source: Source, first: int | None) -> Partial:
-    """Add up one part of the table by a packed plan, which must come from the same package."""
-    task, mark = _unpacked(packed)
-    return task.add_part(index, source, first, mark)
+def _stamp(packed: bytes) -> str:
+    """Return the fingerprint of a packed plan of a pass."""
+    return hashlib.blake2b(packed, digest_size=16).hexdigest()
+
+
+def sums_of_part(
+    packed: bytes, index: int, opener: Callable[[Any], Source], data: Any, first: int | None
+) -> Partial:
+    """Add up one part by a packed plan, which must come from the same package, under the guard."""
+
+    def add_up() -> Partial:
+        task, mark = _unpacked(packed)
+        return task.add_part(index, opener(data), first, mark)
+
+    return guarded(add_up)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Returned form of a failed task: an exception would be logged next to the rows."""
+
+    kind: type[DPModelsError]
+    said: tuple[Any, ...]
+
+
+def on_worker(packed: bytes, part: Partition) -> Partial | Failed:
+    """Do a task where it arrives. Nothing random, nothing logged; an error comes back as a value.
+
+    **Confidential**: exact sums. A static check: no random numbers can be reached from here.
+    """
+    try:
+        with holding_memory():
+            return sums_of_part(packed, part.index, part.opener, part.data, part.first)
+    except DPModelsError as error:  # says nothing of the rows
+        return Failed(type(error), error.args)
+
+
+def cut(executor: Executor, source: Source, names: Sequence[str]) -> list[Partition]:
+    """Return the parts of a source that says how to cut it; memory does not travel."""
+    rows, remote = executor.part_rows(source), executor.remote
+    partitions = getattr(source, "partitions", None)
+    if partitions is None or not rows or (remote and not getattr(source, "travels", False)):
+        return []
+    parts: list[Partition] = partitions(names, rows)
+    return parts if len(parts) > 1 or remote else []
+
+
+def results(
+    executor: Executor, task: Task, partitions: Iterable[Partition]
+) -> tuple[str, Iterator[Any]]:
+    """Return the stamp of a pass, and the results of the task for every part.
+
+    A part bears its number, and its result too: an executor cannot read one part in another's
+    place, and :func:`added` finds out if one is read twice, or by another plan.
+    """
+    parts = [dataclasses.replace(part, index=i) for i, part in enumerate(partitions)]
+    if not executor.remote:
+        return "", executor.run(task, parts)
+    packed = task.packed()
+    return _stamp(packed), executor.run(packed, parts)
 
 
 def added(task: Task, parts: Iterable[Any], count: int | None, mark: str = "") -> tuple[Any, int]:
@@ -185,7 +248,7 @@ def summed(
         return job.over(rows.blocks_for(job, design, **chosen), inner)
     names = list(design.kinds)
     wide = design.q > getattr(executor, "wide", 0)
-    partitions = executor.partitions(rows.source, names) if wide else []
+    partitions = cut(executor, rows.source, names) if wide else []
     if not partitions and not executor.knows_parts:
         read, inner_key = keyed(coins), keyed(inner)  # the coins that tasks would toss
         if read is not None:
@@ -199,7 +262,9 @@ def summed(
                 "public_order=True reads rows by their position in the table, which is not known "
                 "here: leave it out, rows are then chosen by secret coins"
             )
-    types = getattr(rows.source, "types", None)
+    # of parts that another engine knows the types are those that the user declares
+    source = rows.source
+    types = source.kinds if executor.knows_parts else getattr(source, "types", None)
     task = Task(design, job, windows, keyed(coins), keyed(inner), types)
     return _by_tasks(rows, task, partitions)
 
@@ -210,7 +275,7 @@ def _by_tasks(rows: Any, task: Task, partitions: Sequence[Partition]) -> Any:
     if len(declared) == len(partitions) > 0:  # places were made of them
         rows.check_parts(declared)
     bar = rows.next_pass(len(task.design.kinds))
-    mark, parts = rows.executor.run(task, partitions)
+    mark, parts = results(rows.executor, task, partitions)
     count = None if rows.executor.knows_parts else len(partitions)
     lengths: dict[int, int] = {}
     total, seen = added(task, _shown(parts, bar, lengths), count, mark)
@@ -327,7 +392,7 @@ def sampled(
     executor, partitions = rows.executor, list[Partition]()
     if executor is not None and not executor.knows_parts:
         names = list(design.kinds)
-        partitions = _parts_with_places(rows, executor.partitions(rows.source, names))
+        partitions = _parts_with_places(rows, cut(executor, rows.source, names))
     size = rows.n if keep is None else len(keep)
     job = Sampled(tuple(indices), size, keep, design.response is not None)
     if partitions:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpmodels.arrays import Array, dimensions
-from dpmodels.cells import objects_of
-from dpmodels.errors import DPModelsError, RequestError, SourceError, did_you_mean, shown
+from dpmodels.cells import object_array, objects_of, read_each
+from dpmodels.errors import DPModelsError, RequestError, SourceError
 from dpmodels.formula.reading import TWO_DIMENSIONS, coerce, coerce_all
 from dpmodels.formula.schema import Schema, as_recorded
 from dpmodels.formula.types import ColumnKind
 from dpmodels.places import WINDOW
-from dpmodels.sources.parts import Chunk, Kinds, Partition, Source
+from dpmodels.sources.parts import Adapter, Chunk, Kinds, Partition, Source
+from dpmodels.sources.refusals import (
+    check_names,
+    check_polars,
+    feature_of,
+    no_column,
+    require_package,
+)
 from dpmodels.units import Ids, OneType
 from dpmodels.variables import Real, Variable
 
@@ -81,20 +87,6 @@ _NESTED = ("list", "large_list", "fixed_size_list", "struct", "map", "sparse_uni
 _ARROW_CELLS = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
-def check_names(names: Iterable[Any]) -> None:
-    """Refuse column names that are not strings, or are duplicates."""
-    seen: set[str] = set()
-    for name in names:
-        if not isinstance(name, str):
-            raise SourceError(
-                f"column names must be text, got {shown(name)}. For example: data.columns = "
-                "data.columns.astype(str)"
-            )
-        if name in seen:
-            raise SourceError(f"two columns are called {name!r}: rename one of them")
-        seen.add(name)
-
-
 #: Said where the message of a library is withheld.
 _UNREADABLE = (
     "the table cannot be read: its library failed, with a message that is withheld because it "
@@ -117,12 +109,6 @@ def withheld(read: Callable[[], Any], message: str = _UNREADABLE) -> Any:
     raise problem
 
 
-def require_package(module: str, why: str) -> None:
-    """Refuse to go on without an optional package."""
-    if importlib.util.find_spec(module) is None:
-        raise SourceError(f"{module} is needed {why}: pip install {module}")
-
-
 # -- Tables in memory: frames and dictionaries, and whatever gives an Arrow stream.
 
 
@@ -137,10 +123,9 @@ def aligned(n: int, rows: int) -> Iterator[tuple[int, int]]:
 _SMALL = 1 << 16
 
 
-class FrameSource:
+class FrameSource(Adapter):
     """A pandas DataFrame; slices of its columns, no copy."""
 
-    rescannable = True
     in_memory = True
 
     def __init__(self, frame: Any) -> None:
@@ -149,7 +134,7 @@ class FrameSource:
         self._frame = frame
         types = frame.dtypes.tolist()
         self.kinds = dict(zip(names, map(numpy_kind, types), strict=True))
-        self.n: int | None = len(frame)
+        self.n = len(frame)
         self.schema_attr = Schema.from_frame_attrs(frame)
         self._columns: dict[str, Any] = {}
         # not set(types): the hash of a type of categories is made of its cells
@@ -191,16 +176,14 @@ def _slice(column: Any, start: int, stop: int) -> Any:
     return column.iloc[start:stop]
 
 
-class DictSource:
+class DictSource(Adapter):
     """A dictionary of equally long arrays, Series or lists.
 
     An array or a Series has a type, which is public. A list has none, so as in a CSV file the kind
     is "unknown" and each cell is read separately: numpy would make text of ``[True, "x"]``.
     """
 
-    rescannable = True
     in_memory = True
-    schema_attr = None
 
     def __init__(self, data: Mapping[str, Any], *, paired: bool = False) -> None:
         check_names(data)
@@ -215,8 +198,7 @@ class DictSource:
         lengths = {len(v) for v in self._data.values()}
         if len(lengths) > 1:
             raise SourceError(f"the arrays have different lengths: {sorted(lengths)}")
-        self._rows = lengths.pop() if lengths else 0
-        self.n: int | None = self._rows
+        self.n = self._rows = lengths.pop() if lengths else 0
         self.kinds = {k: kind_of_column(v, self._data[k]) for k, v in data.items()}
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
@@ -290,11 +272,7 @@ def own_column(cells: Any) -> Any:
         return cells
     if hasattr(cells, "dtype") or hasattr(cells, "__array__"):
         return np.asanyarray(cells)
-    listed = list(cells)
-    out = np.empty(len(listed), dtype=object)
-    for i, cell in enumerate(listed):  # cell by cell: a list of lists would become a matrix
-        out[i] = cell
-    return out
+    return object_array(cells)  # cell by cell: a list of lists would become a matrix
 
 
 def kind_of_column(argument: Any, column: Any) -> str:
@@ -305,10 +283,8 @@ def kind_of_column(argument: Any, column: Any) -> str:
     return arrow_kind(column.type)
 
 
-class ArrowSource:
-    """Anything with an Arrow C stream: polars, pyarrow, DuckDB relations, ..."""
-
-    schema_attr = None
+class ArrowSource(Adapter):
+    """Anything with an Arrow C stream: polars, pyarrow, DuckDB relations, ..., or a LazyFrame."""
 
     def __init__(self, data: Any) -> None:
         require_package("pyarrow", "to read this kind of table")
@@ -316,36 +292,45 @@ class ArrowSource:
 
         # A one-shot reader gives its rows once; tables and relations open a new stream each time.
         self.rescannable = not isinstance(data, pa.RecordBatchReader)
-        self._data = data
-        schema = data.schema if isinstance(getattr(data, "schema", None), pa.Schema) else None
-        if schema is None:
-            # A lazy query is run to find its columns, without rows if it supports that.
-            query = data.limit(0) if _is_lazy(data) else data
-            if type(data).__module__.split(".")[0] == "polars":
-                _check_polars(dict(data.schema))
-            schema = withheld(lambda: pa.RecordBatchReader.from_stream(query).schema)
+        self._data, self._of_polars = data, type(data).__module__.split(".")[0] == "polars"
+        if self._of_polars:
+            import polars as pl
+
+            types = data.collect_schema()
+            check_polars(types)
+            like = pl.DataFrame(schema=types)
+        else:  # a query is run to find its columns, without rows
+            like = data.limit(0) if _is_lazy(data) else data
+        schema = getattr(like, "schema", None)
+        if not isinstance(schema, pa.Schema):
+            schema = withheld(lambda: pa.RecordBatchReader.from_stream(like).schema)
         check_names(schema.names)
-        self._schema = schema
         self.kinds = {f.name: arrow_kind(f.type) for f in schema}
-        self.n: int | None = None
-        if hasattr(data, "num_rows"):
-            self.n = int(data.num_rows)
-        elif type(data).__module__.startswith("polars"):
-            self.n = int(data.height)
+        rows = "height" if self._of_polars else "num_rows"
+        self.n = int(getattr(data, rows)) if hasattr(data, rows) else None
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield record batches as dictionaries."""
+        for batch in self._batches(list(names)):
+            yield from batch_chunks(batch, names)
+
+    def _batches(self, names: list[str]) -> Iterator[Any]:
+        """Yield the batches of a new stream. A query computes no other columns, so none fails."""
         import pyarrow as pa
 
-        if isinstance(self._data, pa.RecordBatchReader):
-            reader = self._data
+        query = self._data
+        if isinstance(query, pa.RecordBatchReader):
+            yield from query
+        elif self._of_polars and self.n is None:  # a LazyFrame, collected by the streaming engine
+            query = query.select(names)
+            streams = hasattr(query, "collect_batches")
+            options = {"chunk_size": READ_ROWS, "maintain_order": True}
+            for frame in query.collect_batches(**options) if streams else [query.collect()]:
+                yield from frame.to_arrow().to_batches()
         else:
-            query = self._data
-            if _is_lazy(query):  # of the other columns a query computes nothing, so nothing fails
+            if _is_lazy(query):
                 query = query.project(", ".join('"' + c.replace('"', '""') + '"' for c in names))
-            reader = pa.RecordBatchReader.from_stream(query)
-        for batch in reader:
-            yield from batch_chunks(batch, names)
+            yield from pa.RecordBatchReader.from_stream(query)
 
     def partitions(self, names: Sequence[str], rows: int) -> list[Partition]:
         """Return parts of an Arrow table or polars frame: views. Others are streams."""
@@ -363,17 +348,6 @@ def _is_lazy(data: Any) -> bool:
     return type(data).__module__.split(".")[0].lstrip("_") == "duckdb" and hasattr(data, "project")
 
 
-def _check_polars(schema: Mapping[str, Any]) -> None:
-    """Refuse a column of a type that Arrow cannot represent, by its type alone."""
-    for name, dtype in schema.items():
-        if str(dtype) in ("Int128", "UInt128", "Object") or str(dtype).startswith("Object("):
-            raise SourceError(
-                f"column {name!r} has the polars type {dtype}, which cannot be read from here. "
-                f"Cast it, for example df.with_columns(pl.col({name!r}).cast(pl.Float64)), or drop "
-                "it"
-            )
-
-
 def columns_of(batch: Any, names: Sequence[str]) -> Chunk:
     """Return the named columns of a record batch."""
     schema = batch.schema
@@ -389,37 +363,6 @@ def batch_chunks(batch: Any, names: Sequence[str]) -> Iterator[Chunk]:
     for start in range(0, batch.num_rows, READ_ROWS):
         length = min(READ_ROWS, batch.num_rows - start)
         yield {c: a.slice(start, length) for c, a in columns.items()}
-
-
-class LazyPolarsSource:
-    """A polars LazyFrame, collected in batches by the streaming engine."""
-
-    rescannable = True
-    schema_attr = None
-    n: int | None = None
-
-    def __init__(self, data: Any) -> None:
-        require_package("pyarrow", "to read a polars LazyFrame")
-        import polars as pl
-
-        self._data = data
-        schema = data.collect_schema()
-        check_names(schema.names())
-        _check_polars(dict(schema))
-        empty = pl.DataFrame(schema=schema).to_arrow()
-        self.kinds = {f.name: arrow_kind(f.type) for f in empty.schema}
-
-    def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
-        """Yield Arrow chunks."""
-        chosen = self._data.select(list(names))
-        frames: Iterable[Any]
-        if hasattr(chosen, "collect_batches"):
-            frames = chosen.collect_batches(chunk_size=READ_ROWS, maintain_order=True)
-        else:
-            frames = [chosen.collect()]
-        for frame in frames:
-            for batch in frame.to_arrow().to_batches():
-                yield from batch_chunks(batch, names)
 
 
 # -- Rows as scikit-learn has them: a matrix of features and a target, in any container
@@ -455,16 +398,16 @@ def feature_columns(X: Any) -> tuple[list[Any], int]:
             raise RequestError(_SHAPE.format(f"{array.ndim} dimension(s)"))
         columns, rows = list(array.T), array.shape[0]
     else:
-        columns, rows = _listed(X)
+        columns, rows = _listed(X, _SHAPE)
     for column in columns:
         _refuse_complex(column, "X")
     return columns, rows
 
 
-def _listed(X: Any) -> tuple[list[Any], int]:
-    """Return the rows of a list of lists and their common length."""
+def _listed(X: Any, refusal: str) -> tuple[list[Any], int]:
+    """Return the columns of a list of rows, and the number of rows."""
     if not hasattr(X, "__len__") or isinstance(X, (str, bytes, dict)):
-        raise RequestError(_SHAPE.format(type(X).__name__))
+        raise RequestError(refusal.format(type(X).__name__))
     widths: set[int] = set()
     rows: list[Sequence[Any]] = []
     for row in X:
@@ -472,12 +415,9 @@ def _listed(X: Any) -> tuple[list[Any], int]:
         rows.append(() if flat else list(row))
         widths.add(-1 if flat else len(rows[-1]))
     if len(widths) != 1 or -1 in widths:
-        raise RequestError(_SHAPE.format("a list that is not of rows of one length"))
-    out = np.empty((len(rows), widths.pop()), dtype=object)
-    for i, row in enumerate(rows):
-        for j, cell in enumerate(row):  # cell by cell: numpy would open a cell that is a list
-            out[i, j] = cell
-    return list(out.T), len(rows)
+        raise RequestError(refusal.format("a list that is not of rows of one length"))
+    # cell by cell: numpy would open a cell that is a list
+    return list(map(object_array, zip(*rows, strict=True))), len(rows)
 
 
 def target_column(y: Any) -> Any:
@@ -539,17 +479,16 @@ def listed_numbers(table: Any) -> npt.NDArray[np.int64]:
 
     A list has no type: numpy would find one from its cells, and one odd cell would be an error.
     """
-    rows = [list(row) if hasattr(row, "__len__") and not isinstance(row, str) else None
-            for row in table] if hasattr(table, "__len__") else []  # fmt: skip
-    widths = {-1 if row is None else len(row) for row in rows}
-    if len(widths) != 1 or -1 in widths:
-        raise RequestError("votes must be a two-dimensional array, or rows of equal length")
-    out = np.full((len(rows), widths.pop()), -1, dtype=np.int64)
-    for i, row in enumerate(rows):
-        for j, cell in enumerate(row or ()):
-            is_integer = isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)
-            if is_integer and abs(int(cell)) < 1 << 62:
-                out[i, j] = cell
+
+    def number(cell: Any) -> int:
+        is_integer = isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)
+        return int(cell) if is_integer and abs(int(cell)) < 1 << 62 else -1
+
+    refusal = "votes must be a two-dimensional array, or rows of equal length"
+    columns, rows = _listed(table, refusal)
+    out = np.empty((rows, len(columns)), dtype=np.int64)
+    for j, column in enumerate(columns):
+        out[:, j] = read_each(column.tolist(), number, -1, np.int64)
     return out
 
 
@@ -580,7 +519,7 @@ _READABLE = ("numeric", "bool", "text", "category", "category of numbers", "obje
 _WRITTEN = {"text", "category", "object", "unknown"}
 
 
-class TypedPart:
+class TypedPart(Adapter):
     """A part of a table whose types are known: those of ``table``.
 
     Numbers are read cell by cell, so that the value of a cell is the same whatever its part was
@@ -595,7 +534,6 @@ class TypedPart:
         self.kinds = source.kinds
         self.n = source.n
         self.rescannable = source.rescannable
-        self.schema_attr = source.schema_attr
 
     def chunks(self, names: Sequence[str]) -> Iterator[Chunk]:
         """Yield the chunks of the part, as the table has them."""
@@ -620,19 +558,9 @@ def types_of(source: Source) -> dict[str, str]:
 def type_of(source: Source, name: str) -> str:
     """Return the type of one column."""
     kind = source.kinds[name]
-    if kind != "category":
-        return kind
-    if isinstance(source, ArrowSource):
-        cells_are = arrow_kind(source._schema.field(name).type.value_type)
-        return "category of numbers" if cells_are in ("numeric", "bool") else kind
-    cells: Any = None
-    if isinstance(source, FrameSource):
-        cells = source._frame[name]
-    elif isinstance(source, DictSource):
-        cells = source._data[name]
-    categories = getattr(getattr(cells, "dtype", None), "categories", None)
-    letter = getattr(getattr(categories, "dtype", None), "kind", "O")
-    return "category of numbers" if letter in "iufb" else kind
+    values = getattr(kind, "cells", "")  # of categories: what is known of their values
+    numbers = kind == "category" and values and not values.startswith("datetime")
+    return "category of numbers" if numbers else kind
 
 
 def one_type(source: Source, column: str) -> OneType:
@@ -717,14 +645,12 @@ FUNCTIONS: dict[str, Callable[[Codes, Any, int], Any]] = {
 }
 
 
-class Features:
+class Features(Adapter):
     """Table with one row per person, made of a table with any number of rows per person.
 
     ``unit`` is the column of the person; ``features``: new column -> (function, column), "count"
     alone counts rows.
     """
-
-    rescannable, schema_attr, n = True, None, None
 
     def __init__(self, source: Source, unit: str, features: Mapping[str, Any]) -> None:
         if not source.rescannable or hasattr(source, "ids"):
@@ -733,15 +659,18 @@ class Features:
                 "frame, files, a list of frames"
             )
         self._source, self.people_of = source, unit
-        self._made = {name: _checked(source, name, feature) for name, feature in features.items()}
+        self._made = {
+            name: feature_of(source.kinds, name, feature, FUNCTIONS)
+            for name, feature in features.items()
+        }
         if unit not in source.kinds:
-            raise _no_column(source, unit, "unit=")
+            raise no_column(source.kinds, unit, "unit=")
         numbers = {name: "numeric" for name in (unit, *self._made)}
         texts = {name: source.kinds[column] for name, (how, column) in self._made.items()
                  if how == "first" and self._text(column)}  # fmt: skip
         kinds = Kinds({**numbers, **texts})
         kinds.signs = getattr(source.kinds, "signs", None)
-        self.kinds: Mapping[str, str] = kinds
+        self.kinds = kinds
         self._codes: tuple[Codes, int] | None = None
         self._cells: dict[str, Any] = {}
 
@@ -777,22 +706,3 @@ class Features:
         cells: Any = np.concatenate(parts) if parts else np.empty(0)
         present &= np.array([c is not None for c in cells], bool) if text else np.isfinite(cells)
         return FUNCTIONS[how](codes[present], cells[present], people)
-
-
-def _checked(source: Source, name: str, feature: Any) -> tuple[str, str]:
-    """Return (function, column) of a feature as it was typed."""
-    how, column = (feature, "") if isinstance(feature, str) else (*feature, "", "")[:2]
-    if how not in FUNCTIONS or not isinstance(column, str) or (not column and how != "count"):
-        functions = ", ".join(FUNCTIONS)
-        raise RequestError(
-            f"{name}= must be a function and a column, for example {name}=('max', 'income'), or "
-            f"'count' (of rows). Functions: {functions}.{did_you_mean(str(how), FUNCTIONS)}"
-        )
-    if column and column not in source.kinds:
-        raise _no_column(source, column, f"{name}=: ")
-    return how, column
-
-
-def _no_column(source: Source, column: str, what: str) -> RequestError:
-    close = did_you_mean(column, source.kinds)
-    return RequestError(f"{what}{shown(column)} is not a column of the table.{close}")

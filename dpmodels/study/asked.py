@@ -259,7 +259,8 @@ def source_of(
 
 def _duckdb(url: str) -> Any:
     """Return a table of a DuckDB file, opened for reading."""
-    from dpmodels.sources.tables import require_package, withheld
+    from dpmodels.sources.refusals import require_package
+    from dpmodels.sources.tables import withheld
     from dpmodels.sources.tasks import as_source
 
     require_package("duckdb", "to read DuckDB files")

@@ -144,8 +144,7 @@ ELSEWHERE = {
     "api/requests.py": {"Rows"},  # reads the public data of ``public=``: there is no charge
     "api/public.py": {"release"},  # fits them: exact sums of public rows, and no noise
     # what runs on a worker: exact sums of a part, which only a charged stage asks for
-    "sources/summed.py": {"Rows"},
-    "sources/tasks.py": {"guarded"},
+    "sources/summed.py": {"Rows", "guarded"},
     "sources/inspected.py": {"guarded"},  # for the screen of the holder of the data: not private
     "study/running.py": {"_give_back"},  # passes it on to the budget of the study
 }
@@ -485,7 +484,7 @@ class Planted(Model):
 NOISE = tuple(f"dpmodels.privacy.{m}" for m in ("noise", "run"))
 RANDOM = {"random", "urandom", "secrets", "default_rng", "SystemRandom", "uuid4", "getrandbits"}
 #: What is called on a worker.
-WORKER = (("dpmodels.sources.tasks", "on_worker"), ("dpmodels.sources.tasks", "partial_sums"))
+WORKER = (("dpmodels.sources.summed", "on_worker"), ("dpmodels.sources.executors", "partial_sums"))
 
 
 def jobs(trees):

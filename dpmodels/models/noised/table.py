@@ -41,7 +41,8 @@ from dpmodels.own.noised import Group, Layout, Noised, noised_rows
 from dpmodels.own.radial import delta_exact, exact_eps
 from dpmodels.privacy.composition import Guarantee
 from dpmodels.quiet import tell
-from dpmodels.sources.tasks import as_source, need_rows
+from dpmodels.sources.executors import need_rows
+from dpmodels.sources.tasks import as_source
 from dpmodels.sums.ask import Ask
 from dpmodels.tables.table import (
     Table,

@@ -19,9 +19,10 @@ from dpmodels.scoring.models import plain
 from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rules import LINEAR, TAME, WIDE_LEAST_SQUARES
+from dpmodels.sources.executors import Threads
 from dpmodels.sources.rows import Coins, Rows
 from dpmodels.sources.summed import summed
-from dpmodels.sources.tasks import Threads, as_source
+from dpmodels.sources.tasks import as_source
 from dpmodels.variables import Binary, Count, Levels, Real
 from tests.one_pass import ByCell, ScorePass
 

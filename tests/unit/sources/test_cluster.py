@@ -15,8 +15,8 @@ import dpmodels as dp
 from dpmodels.models import newton
 from dpmodels.places import WINDOW
 from dpmodels.sources import tasks as crew_module
+from dpmodels.sources.executors import Cluster
 from dpmodels.sources.parts import CONNECTED
-from dpmodels.sources.tasks import Cluster
 
 distributed = pytest.importorskip("distributed")
 dd = pytest.importorskip("dask.dataframe")
@@ -120,7 +120,7 @@ def test_a_worker_killed_in_each_pass_changes_nothing(
     name, client, frame, path, quiet, monkeypatch
 ):
     rng = np.random.default_rng(5)
-    run, passes = Cluster._run, []
+    run, passes = Cluster.run, []
 
     def deadly(self, packed, pieces):
         at = int(rng.integers(0, len(pieces) // 2))
@@ -131,7 +131,7 @@ def test_a_worker_killed_in_each_pass_changes_nothing(
             yield part
 
     plain = FITS[name](frame).params.to_numpy()
-    monkeypatch.setattr(Cluster, "_run", deadly)
+    monkeypatch.setattr(Cluster, "run", deadly)
     fit = connected(client, lambda: FITS[name](path))
     assert len(passes) >= PASSES.get(name, 3)
     np.testing.assert_array_equal(fit.params.to_numpy(), plain)
@@ -141,7 +141,7 @@ def test_steps_of_an_optimiser_that_keeps_no_rows(client, frame, path, quiet, mo
     """Twelve passes, some of them after a worker was killed."""
     monkeypatch.setattr(newton, "KEEP", 1 << 20)
     plain = FITS["dp_glm, objpert"](frame).params.to_numpy()
-    run, passes = Cluster._run, []
+    run, passes = Cluster.run, []
 
     def deadly(self, packed, pieces):
         passes.append(1)
@@ -150,7 +150,7 @@ def test_steps_of_an_optimiser_that_keeps_no_rows(client, frame, path, quiet, mo
                 kill_one(client, 0)
             yield part
 
-    monkeypatch.setattr(Cluster, "_run", deadly)
+    monkeypatch.setattr(Cluster, "run", deadly)
     fit = connected(client, lambda: FITS["dp_glm, objpert"](path))
     assert len(passes) >= newton.PASSES
     np.testing.assert_array_equal(fit.params.to_numpy(), plain)
@@ -163,7 +163,7 @@ def test_coins_of_a_task_that_is_done_again(client, frame, path, quiet, monkeypa
     CONNECTED.append(reference)
     plain = dp.dp_ols("y ~ x + z", path, **call).params.to_numpy()
     CONNECTED.remove(reference)
-    run = Cluster._run
+    run = Cluster.run
 
     def deadly(self, packed, pieces):
         for i, part in enumerate(run(self, packed, pieces)):
@@ -171,7 +171,7 @@ def test_coins_of_a_task_that_is_done_again(client, frame, path, quiet, monkeypa
                 kill_one(client, 0)
             yield part
 
-    monkeypatch.setattr(Cluster, "_run", deadly)
+    monkeypatch.setattr(Cluster, "run", deadly)
     fit = connected(client, lambda: dp.dp_ols("y ~ x + z", path, **call))
     assert (fit.params.to_numpy() == plain).all()
 
@@ -180,7 +180,7 @@ def test_a_cluster_that_dies_is_said_and_charged_once(frame, path, quiet, monkey
     options = dict(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50)
     cluster = distributed.LocalCluster(**options)
     client = distributed.Client(cluster, set_as_default=False)
-    run = Cluster._run
+    run = Cluster.run
 
     def ended(self, packed, pieces):
         for i, part in enumerate(run(self, packed, pieces)):
@@ -190,7 +190,7 @@ def test_a_cluster_that_dies_is_said_and_charged_once(frame, path, quiet, monkey
                 closing.join(60)
             yield part
 
-    monkeypatch.setattr(Cluster, "_run", ended)
+    monkeypatch.setattr(Cluster, "run", ended)
     budget = dp.Budget(eps=1, delta=1e-5)
     with pytest.raises(dp.errors.SourceError, match="The charge stands, once"):
         connected(client, lambda: FITS["dp_ols"](path, budget=budget))

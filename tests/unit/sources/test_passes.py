@@ -12,10 +12,11 @@ from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
 from dpmodels.models import newton
 from dpmodels.places import WINDOW
+from dpmodels.sources.executors import Threads
 from dpmodels.sources.parts import CONNECTED, Partition
 from dpmodels.sources.rows import Rows
-from dpmodels.sources.summed import Cells, Partial, Sampled, Task, added, sampled
-from dpmodels.sources.tasks import Threads, as_source
+from dpmodels.sources.summed import Cells, Partial, Sampled, Task, added, cut, sampled
+from dpmodels.sources.tasks import as_source
 from dpmodels.variables import Real
 
 N = 30_011
@@ -186,7 +187,7 @@ def test_a_part_returns_no_row_that_was_not_chosen():
     task = Task(design(), Sampled((1,), 3, keep, True))
     frame = make()
     for executor in (Threads(2, WINDOW),):
-        pieces = executor.partitions(as_source(frame), ["x"])
+        pieces = cut(executor, as_source(frame), ["x"])
         counts = [
             sum(len(at) for at in task.add_part(i, p.opener(p.data), p.first).sums.places)
             for i, p in enumerate(pieces)

@@ -13,10 +13,12 @@ from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
 from dpmodels.places import WINDOW, Windows
 from dpmodels.sources import summed as pieces_module
-from dpmodels.sources.parts import CONNECTED
+from dpmodels.sources.executors import Threads
+from dpmodels.sources.parts import CONNECTED, Adapter, Partition
 from dpmodels.sources.rows import Key, Rows
-from dpmodels.sources.summed import Partial, Task, added, alike
-from dpmodels.sources.tasks import Threads, as_source
+from dpmodels.sources.summed import Partial, Task, added, alike, cut
+from dpmodels.sources.tables import FrameSource
+from dpmodels.sources.tasks import as_source
 from dpmodels.sums.cells import GramOf, gram_over
 from dpmodels.sums.rowmap import RowMap
 from dpmodels.sums.scaling import unit_scale
@@ -67,7 +69,7 @@ def test_the_same_integers_from_every_source_and_crew(executor, tmp_path):
     frame = make()
     plain = integers(frame)
     for name, source in tables(frame, tmp_path).items():
-        assert len(executor.partitions(as_source(source), ["x"])) > 2, name
+        assert len(cut(executor, as_source(source), ["x"])) > 2, name
         assert (integers(source, executor) == plain).all(), name
 
 
@@ -379,12 +381,13 @@ def test_a_part_that_fails_says_nothing_of_its_rows(quiet):
 def test_a_worker_returns_its_failure_as_a_value():
     """An exception would be logged beside the arguments of the task: rows."""
     pytest.importorskip("cloudpickle")
-    from dpmodels.sources.tasks import Failed, on_worker, unwrap_result
+    from dpmodels.sources.executors import _unwrapped
+    from dpmodels.sources.summed import Failed, on_worker
 
-    found = on_worker(partials()[0].packed(), 0, as_source, make(5)[["x"]], 0)
+    found = on_worker(partials()[0].packed(), Partition(as_source, make(5)[["x"]], 0, index=0))
     assert type(found) is Failed and found.kind is dp.errors.PrivateStageError
     with pytest.raises(dp.errors.PrivateStageError, match="withheld"):
-        unwrap_result(pickle.loads(pickle.dumps(found)))
+        _unwrapped(pickle.loads(pickle.dumps(found)))
 
 
 def test_a_connection_ends(quiet):
@@ -495,7 +498,7 @@ def test_coins_of_a_row_do_not_depend_on_the_cut_of_the_table():
 
 @pytest.mark.parametrize("formula", ["y ~ x", "y ~ g + x", "y ~ g"])
 def test_many_rows_use_threads_and_one_thread_gives_the_same_numbers(formula, quiet, monkeypatch, tmp_path):
-    from dpmodels.sources import tasks as executor
+    from dpmodels.sources import executors as executor
 
     frame, used = make(), []
     done = Task.add_part
@@ -520,3 +523,38 @@ def test_many_rows_use_threads_and_one_thread_gives_the_same_numbers(formula, qu
     pytest.importorskip("pyarrow")
     frame.to_parquet(tmp_path / "t.parquet", row_group_size=9_001, index=False)
     pd.testing.assert_frame_equal(fit(tmp_path / "t.parquet"), found)
+
+
+class Travelling(FrameSource, Adapter):
+    travels = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Wrong(Threads):
+    """Moves parts wrongly: it repeats one, leaves one out, or does another plan than it was sent."""
+
+    how: str = ""
+    remote = True
+
+    def run(self, task, parts):
+        from dpmodels.sources.summed import on_worker
+
+        parts = {"repeats": [*parts, parts[0]], "in place of another": [parts[1], *parts[1:]],
+                 "leaves out": parts[1:]}.get(self.how, parts)  # fmt: skip
+        if self.how == "another plan":
+            task = partials()[0].packed()
+        return (on_worker(task, part) for part in reversed(parts))
+
+
+@pytest.mark.parametrize(("how", "message"), [
+    ("", ""), ("repeats", "came twice"), ("in place of another", "came twice"),
+    ("leaves out", "are missing"), ("another plan", "another plan"),
+])  # fmt: skip
+def test_an_executor_that_mixes_up_parts_or_plans_is_found_out(how, message):
+    pytest.importorskip("cloudpickle")
+    source, executor = Travelling(make()), Wrong(2, WINDOW, how=how)
+    if not message:
+        assert (integers(source, executor) == integers(make())).all()
+        return
+    with pytest.raises(dp.errors.SourceError, match=message):
+        integers(source, executor)

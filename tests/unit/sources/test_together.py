@@ -10,6 +10,7 @@ import dpmodels as dp
 from dpmodels.errors import DPModelsWarning, PrivacyBugError, SourceError
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import schema_for
+from dpmodels.sources.executors import Threads
 from dpmodels.sources.parts import Partition
 from dpmodels.sources.people import (
     MOVED,
@@ -23,7 +24,7 @@ from dpmodels.sources.people import (
     whole_part,
 )
 from dpmodels.sources.tables import FrameSource
-from dpmodels.sources.tasks import Threads, as_source
+from dpmodels.sources.tasks import as_source
 from dpmodels.sums.cells import GramOf
 from dpmodels.sums.rowmap import PeopleGramOf, RowMap
 from dpmodels.sums.scaling import UnitScale

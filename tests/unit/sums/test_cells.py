@@ -12,8 +12,9 @@ from dpmodels.formula.build import build_design, build_mean_design
 from dpmodels.formula.schema import Schema
 from dpmodels.models.linear.inference import rotated
 from dpmodels.places import WINDOW
+from dpmodels.sources.executors import Threads
 from dpmodels.sources.rows import Rows
-from dpmodels.sources.tasks import Threads, as_source
+from dpmodels.sources.tasks import as_source
 from dpmodels.sums import cells as bycell
 from dpmodels.sums.cells import (
     BallCells,

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import dpmodels as dp
+from dpmodels.api.units import identifier_among
 from dpmodels.errors import (
     BudgetError,
     DPModelsWarning,
@@ -20,7 +21,7 @@ from dpmodels.errors import (
 from dpmodels.sources.people import PeopleRows, row_hashes
 from dpmodels.sources.rows import Rows
 from dpmodels.sources.tasks import as_source
-from dpmodels.units import Person, identifier_among
+from dpmodels.units import Person
 
 BOUNDS = {"y": (-3, 3), "x": (-1, 1)}
 
