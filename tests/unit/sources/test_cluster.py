@@ -14,7 +14,7 @@ import pytest
 import dpmodels as dp
 from dpmodels.models import newton
 from dpmodels.places import WINDOW
-from dpmodels.sources import tasks as crew_module
+from dpmodels.sources import executors as crew_module
 from dpmodels.sources.executors import Cluster
 from dpmodels.sources.parts import CONNECTED
 
