@@ -466,7 +466,7 @@ class ParallelByCell:
         self.places = np.flatnonzero(slopes.any(axis=1)).tolist()
         self.apart = into.plan.weighted or bool(self.places)
         with np.errstate(all="ignore"):
-            z = np.ascontiguousarray(w.images[0][: into.r])
+            z = np.array(w.images[0][: into.r], order="C")
             self.numeric = z[self.places], slopes[self.places]
             complete, _ = usable(squares(z))
             self.missing = grid.missing if complete is None else grid.missing | ~complete

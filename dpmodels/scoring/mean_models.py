@@ -25,8 +25,8 @@ from dpmodels.scoring.models import (
     State,
     mass_of,
     mean_row,
-    roots,
     scaled_up,
+    whitening,
 )
 from dpmodels.scoring.rules import PassShares
 from dpmodels.variables import Binary, Count
@@ -158,7 +158,7 @@ class MeanModel(Model):
         if self.family.dispersion == "free" or self.amounts:
             least = 0.0 if self.amounts else self.family.least
             phi = max(least, mean * mean * min(max(spread, 1e-3), 1.0) / variance)
-        W = roots(H)[1]
+        W = whitening(H)
         return State(theta, W, phi, start.M, nuisance=alpha, constant=start.constant)
 
     def _events(self, start: Start) -> tuple[Array, float, float]:
@@ -290,7 +290,7 @@ class MeanModel(Model):
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the information, moved to the new alpha at a typical mean."""
-        W = roots(H)[1]
+        W = whitening(H)
         if after.nuisance == before.nuisance:
             return W
         mean = self._typical(before)

@@ -39,7 +39,6 @@ from dpmodels.sums.products import (
     integers_of,
     looked_up,
     squares,
-    towards_zero,
     weighted,
 )
 from dpmodels.sums.rowmap import OfCells, OneFirst, RowMap, WithOne

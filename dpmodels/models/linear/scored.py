@@ -27,7 +27,7 @@ from dpmodels.registry import Backend, Option
 from dpmodels.scoring.clip import missed_squares
 from dpmodels.scoring.coordinates import Coordinates, constant_direction, of_columns
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
-from dpmodels.scoring.models import LeastSquares, roots
+from dpmodels.scoring.models import LeastSquares, whitening
 from dpmodels.scoring.rows import ROWS
 from dpmodels.scoring.rules import CLEAR_OF_NOISE, COLUMNS, LINEAR, OPENED
 from dpmodels.scoring.run import Chain, ModelSpec, Opening, ScoredDetail, ScoringRelease
@@ -590,7 +590,7 @@ def _residual_variance(part: Part, share: float) -> float:
     meat, r = part.release.released[-1].meat, len(inference.H)
     if a is None or last.people or meat is None:
         return inference.variance(a) / share
-    back = roots(inference.H)[1]
+    back = whitening(inference.H)
     J, noise = back @ meat @ back / last.tail_rows, last.noise.meat / last.tail_rows
     even = max(float(np.trace(J)) / r, noise / r, 1e-12)
     from_scores = float(a @ meat @ a) / last.tail_rows / share
