@@ -24,7 +24,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.program import Grid
-from dpmodels.proof.sets import STEPS, symmetric
+from dpmodels.proof.sets import STEPS, diagonal_first, symmetric
 from dpmodels.sources.rows import short
 from dpmodels.sources.summed import summed
 from dpmodels.sums.products import (
@@ -134,19 +134,20 @@ def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
     """
     zeta, weights = _occupied(zeta, weights)
     r, K = zeta.shape
-    upper, terms, present = np.triu_indices(r), [], np.c_[zeta != 0.0, np.ones(r, dtype=bool)]
+    upper, terms, present = diagonal_first(r), [], np.c_[zeta != 0.0, np.ones(r, dtype=bool)]
     places = upper[0] * r + upper[1]
     first = np.minimum.accumulate(present.argmax(axis=1)[::-1])[::-1]
-    whole, carry = zeta.astype(np.int64), np.zeros((r, K), dtype=np.int64)
     bits, parts = digits(weights, K, _BITS)
+    carry, base = np.zeros((r, K)), 2.0**bits
     for k, digit in enumerate(parts, 1):
-        carry += whole * digit
-        left, out = carry if k == len(parts) else carry & ((1 << bits) - 1), np.zeros((r, r))
-        carry = carry >> bits
+        carry += zeta * digit  # below 2^53: exact
+        left, out = carry, np.zeros((r, r))
+        if k < len(parts):
+            carry = np.floor(carry / base)
+            left -= carry * base
         for a in range(0, r, _STRIPE):
             cells = slice(first[a], K)
-            rows = left[a : a + _STRIPE, cells].astype(np.float64)
-            out[a : a + _STRIPE, a:] = weighted(rows, zeta[a:, cells].T)
+            out[a : a + _STRIPE, a:] = weighted(left[a : a + _STRIPE, cells], zeta[a:, cells].T)
         terms.append(out.take(places).astype(np.int64))
     return symmetric(r, total(terms, bits, drop), upper)
 
@@ -155,7 +156,7 @@ def sum_of(zeta: Array, weights: Integers) -> Integers:
     """Return ``sum_c weights_c zeta_c``, (r,), exactly. Arguments as for :func:`gram_of`."""
     zeta, weights = _occupied(zeta, weights)
     bits, parts = digits(weights, zeta.shape[1])
-    sums = [weighted(zeta, digit.astype(np.float64)).astype(np.int64) for digit in parts]
+    sums = [weighted(zeta, digit).astype(np.int64) for digit in parts]
     return total(sums, bits)
 
 
@@ -166,13 +167,12 @@ def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:
     return (zeta[:, occupied], weights[occupied]) if few else (zeta, weights)
 
 
-def digits(
-    weights: Integers, cells: int, more: int = 0
-) -> tuple[int, list[npt.NDArray[np.int64]]]:
-    """Return (bits, digits) of integers to the base ``2^bits``, lowest first. The last has the sign.
+def digits(weights: Integers, cells: int, more: int = 0) -> tuple[int, list[Array]]:
+    """Return (bits, digits as floats) of integers to the base ``2^bits``, lowest first.
 
-    A digit has ``33 - log2(cells)`` bits. So products of it with integers of 20 bits, added over
-    all cells, are exact in float64. ``more``: digits are enough for integers of so many more bits.
+    The last digit has the sign. A digit has ``33 - log2(cells)`` bits, so that products of it with
+    integers of 20 bits, added over all cells, are exact in float64. ``more``: there are digits for
+    integers of so many more bits.
     """
     bits = _EXACT - _BITS - max(cells - 1, 1).bit_length()
     remainder: npt.NDArray[Any] = weights
@@ -185,7 +185,7 @@ def digits(
     out = []
     for k in range(count):
         digit = remainder if k == count - 1 else remainder & ((1 << bits) - 1)
-        out.append(digit.astype(np.int64))
+        out.append(digit.astype(np.float64))
         remainder = remainder >> bits
     return bits, out
 
