@@ -36,6 +36,7 @@ from dpmodels.sums.cells import (
     checked,
     directions,
     gram_of,
+    narrow,
     sum_of,
 )
 from dpmodels.sums.products import (
@@ -575,9 +576,9 @@ class ParallelByCell:
             information = gram_of(self.zeta, of.information.squares)
         scores = []
         for part in np.split(by.score, plan.blocks):
-            scores.append(sum_of(self.zeta, part[: self.cells]))
+            scores.append(sum_of(self.zeta, part[: self.cells]).astype(object))
             scores[-1][self.places] = part[self.cells :] << LOW_NOISE
-        score = np.concatenate(scores)
+        score = narrow(np.concatenate(scores))
         return PassSums(information, score, meat, by.scale, by.bins, self.apart)
 
 

@@ -138,13 +138,13 @@ def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
     places = upper[0] * r + upper[1]
     first = np.minimum.accumulate(present.argmax(axis=1)[::-1])[::-1]
     bits, parts = digits(weights, K, _BITS)
-    carry, base = np.zeros((r, K)), 2.0**bits
+    carry, base, top = np.zeros((r, K)), 2.0**bits, 1.5 * 2.0 ** (_EXACT - 1 + bits)
     for k, digit in enumerate(parts, 1):
         carry += zeta * digit  # below 2^53: exact
         left, out = carry, np.zeros((r, r))
         if k < len(parts):
-            carry = np.floor(carry / base)
-            left -= carry * base
+            above = (carry + top) - top  # the nearest multiples of the base
+            left, carry = carry - above, above / base
         for a in range(0, r, _STRIPE):
             cells = slice(first[a], K)
             out[a : a + _STRIPE, a:] = weighted(left[a : a + _STRIPE, cells], zeta[a:, cells].T)
@@ -191,9 +191,9 @@ def digits(weights: Integers, cells: int, more: int = 0) -> tuple[int, list[Arra
 
 
 def total(terms: Sequence[npt.NDArray[np.int64]], bits: int, drop: int = 0) -> Integers:
-    """Return ``sum_k term_k 2^(k bits)`` over ``2^drop``, rounded down, as Python integers.
+    """Return ``sum_k term_k 2^(k bits)`` over ``2^drop``, rounded down. Terms are at most 2^53.
 
-    Terms are at most 2^53.
+    Python integers, or int64 where none is beyond 2^62.
     """
     low, *high = terms
     while high and drop >= bits:
@@ -204,7 +204,13 @@ def total(terms: Sequence[npt.NDArray[np.int64]], bits: int, drop: int = 0) -> I
     out = (low >> drop).astype(kind)
     for term, shift in zip(high, shifts, strict=True):
         out = out + (term.astype(kind) << shift)
-    return out.astype(object)
+    return out
+
+
+def narrow(integers: Integers) -> npt.NDArray[Any]:
+    """Return a few Python integers as int64 where none is beyond 2^62, else as they are."""
+    small = all(-1 << 62 < v < 1 << 62 for v in integers.flat)
+    return integers.astype(np.int64) if small else integers
 
 
 # -- The exact Gram matrix of designs of factors: by cell, without dense rows.
@@ -253,12 +259,15 @@ class CellSums:
     def gram(self, zeta: Array, places: Any, low: int = LOW_NOISE) -> Integers:
         """Return second moments (r, r) of rows ``(k zeta_c, 2^low rho)`` over ``2^(2 low)``.
 
-        Rounded down once. zeta is 0 in the d ``places``.
+        Rounded down once; of the type of :func:`total`. zeta is 0 in the d ``places``.
         """
         G = gram_of(zeta, self.squares, 2 * low)
-        for j, sums_of_number in zip(places, self.firsts, strict=True):
-            G[j] = G[:, j] = sum_of(zeta, sums_of_number) >> low
-        G[np.ix_(places, places)] = self.seconds
+        firsts = [sum_of(zeta, sums_of_number) >> low for sums_of_number in self.firsts]
+        seconds = narrow(self.seconds)
+        G = G.astype(np.result_type(G, seconds, *firsts), copy=False)
+        for j, row in zip(places, firsts, strict=True):
+            G[j] = G[:, j] = row
+        G[np.ix_(places, places)] = seconds
         return G
 
 
@@ -324,7 +333,7 @@ class BoxCells:
 
     def gram(self, sums: CellSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""
-        return Gram(sums.gram(self.zeta, list(self.grid.numbers), 0))
+        return Gram(sums.gram(self.zeta, list(self.grid.numbers), 0).astype(object))
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,7 +407,7 @@ class BallCells:
 
     def gram(self, sums: CellSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""
-        return Gram(sums.gram(self.tables[0], self.places))
+        return Gram(sums.gram(self.tables[0], self.places).astype(object))
 
 
 def _into_ball(length: Array, r: Array) -> None:
