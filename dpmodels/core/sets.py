@@ -358,7 +358,7 @@ class Reading:
                 elif self.grid is None:
                     m, z = block.shape[1], Rows(block)
                 else:
-                    m, z = len(block[1]), CellRows(self.grid, *block, self.images)
+                    m, z = len(block[1]), CellRows(self.grid, block[0], block[1], self.images)
                 chosen = slice(None)
                 if coins is not None and starts is None:
                     chosen = coins.choose(m)

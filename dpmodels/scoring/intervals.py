@@ -116,16 +116,15 @@ def infer(
         covariance.
     """
     r, n = len(step.d), plan.rows
-    values, vectors = step.axes
+    (values, vectors), safe = step.axes, step.safe
     inverse = (vectors / _conservative(values, step)) @ vectors.T
-    safe, phi, sd = step.safe, before.phi, step.sd
+    phi, sd = before.phi, step.sd
     squares = missed_squares(released, plan) if squares is None else squares
     missed = plan.clip**2 * squares / r
     clear = 0.0 if plan.people else missed_squares(released, plan, 2.0 * rules.CLEAR_OF_NOISE)
     clear = min(plan.clip**2 * clear / r, missed)
-    J, of_noise, scores = _meat(released, plan, missed, safe), sd**2 * np.eye(r), math.sqrt(phi) * inverse
-    if turn is not None:
-        J, of_noise, scores = turn @ J @ turn.T, sd**2 * turn @ turn.T, scores @ turn
+    J, of_score = _meat(released, plan, missed, safe), np.eye(r) if turn is None else turn
+    J = J if turn is None else turn @ J @ turn.T
     varied = J if by_cluster is None else by_cluster(J)
     sampling = phi * free / n * inverse @ varied @ inverse
     size = float(step.d @ step.d)
@@ -133,7 +132,7 @@ def infer(
     missing = clipped * safe @ step.d
     noisy_H += np.outer(missing, missing)
     added, allowed = (0.0, {}) if step.taken is None else step.taken.over(n)
-    of_noise = phi * (of_noise + added)
+    of_noise = phi * (sd**2 * of_score @ of_score.T + added)
     # rows between the last two fits, whose scores jump: 1/sqrt(tau (1 - tau)) is at most 2 jumps
     crossed = 2.0 * score.jump * math.sqrt(phi * size) / n
     privacy = inverse @ (of_noise + noisy_H + crossed * np.eye(r)) @ inverse
@@ -157,7 +156,7 @@ def infer(
     if not plan.people:
         lost |= public > rules.SIGNAL_IS_NOISE
     least = 0.0 if plan.whole else max(BASE_BIAS * sd, tail)
-    allowance = Allowance(scores, safe, least, every=every, **allowed)
+    allowance = Allowance(math.sqrt(phi) * inverse @ of_score, safe, least, every=every, **allowed)
     return Inference(
         sampling, privacy, inverse, safe, J, allowance, step.d, plan, step.nu, missed, clear, lost,
     )  # fmt: skip

@@ -105,7 +105,8 @@ def row_of(
             weight = z[centre.weights] / centre.mean_weight
         if clip and centre.outcomes is not None:
             both = np.abs(score(fit, np.array(centre.outcomes))[0])
-            size = length(w) * np.maximum(both[0], both[1]) * (1.0 if weight is None else np.abs(weight))
+            largest = np.maximum(both[0], both[1])
+            size = length(w) * largest * (1.0 if weight is None else np.abs(weight))
             h = most / np.maximum(size, most)
             weight = h if weight is None else h * weight
         if weight is not None:

@@ -71,7 +71,7 @@ def newton_step(
     if state.passed or not of_units:
         H, nu = kept_apart(H, nu, plan.energy)
     floor = max(rules.FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
-    eigen, root = axes(H), np.linalg.inv(state.W)
+    eigen, root = axes(H), np.asarray(np.linalg.inv(state.W))
     safe = floored(H, floor, eigen)
     two = None if released.taken is None else taken(released, plan, state, safe, root)
     total, sd = released.score if two is None else two.score, plan.noise.score
@@ -79,13 +79,13 @@ def newton_step(
     if not model.averages:
         error = math.sqrt(plan.variance_of_score) * (np.eye(r) if turn is None else turn)
         slope = Slope.of(state, mean, error)
-        raised = overshot(H, floor, state, slope)
-        if raised is not H:
-            H, eigen = raised, axes(raised)
+        before, H = H, overshot(H, floor, state, slope)
+        if H is not before:
+            eigen = axes(H)
             safe = floored(H, floor, eigen)
         state = replace(state, slope=slope)
     d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, mean))
-    inverse = np.linalg.inv(safe)
+    inverse: Array = np.asarray(np.linalg.inv(safe))
     step = Step(H, nu, floor, safe, inverse, d, state, eigen, sd / m, look=state.W, taken=two)
     if plan.last:
         sd = sd if two is None else math.hypot(sd, two.sd)

@@ -44,9 +44,7 @@ class Taken:
         return self.covariance / n**2, {"moved": self.moved / n, "far": self.far / n}
 
 
-def taken(
-    released: Released, plan: PassPlan, state: State, H: Array, back: Array
-) -> Taken | None:  # fmt: skip
+def taken(released: Released, plan: PassPlan, state: State, H: Array, back: Array) -> Taken | None:
     """Return the sum of scores of a pass with its clipped part, or None if it had one clip.
 
     D and D' count by their posterior means. What lies beyond 2 C is taken to be ``BEYOND_SECOND``

@@ -60,7 +60,7 @@ MODELS_PEOPLE_FIT = (
     Mutant(f"{_S}pass_plan.py", "return max(rules.MIN_NARROW_RADIUS, min(free, rules.NARROW_FACTOR * x / math.sqrt(p)))", "return max(rules.MIN_NARROW_RADIUS, free)", _MANNER),
     Mutant(f"{_S}pass_plan.py", "if p < rules.COLUMNS or pass_shares not in (", "if pass_shares not in (", _MANNER),
     Mutant(f"{_S}pass_plan.py", "score=self.noise.score * clip / self.clip),\n            uncut", "score=self.noise.score),\n            uncut", _RARE),
-    Mutant(f"{_S}passes.py", "size = length(w) * np.maximum(low, high)", "size = length(w) * np.abs(psi)", _WEIGHED),
+    Mutant(f"{_S}passes.py", "largest = np.maximum(both[0], both[1])", "largest = np.abs(psi)", _WEIGHED),
     Mutant(f"{_S}passes.py", "of_y, matrix[-1, -1] = matrix[-1, -1], 0.0", "pass", _WEIGHED),
     Mutant(f"{_S}passes.py", "(1.0 if weight is None else np.abs(weight))", "1.0", _WEIGHED),
     Mutant("dpmodels/scoring/models.py", "size = np.maximum((1.0 - lam) * np.abs(away), beyond)", "size = (1.0 - lam) * np.abs(away)", _MANNER),
@@ -668,8 +668,8 @@ MUTANTS = (
     # -- exact noise in bulk
     Mutant(
         "dpmodels/privacy/noise.py",
-        "taken = (rank < need[of])",
-        "taken = (rank < need[of] + 1)",
+        "counts = np.minimum(counts, need)",
+        "counts = np.minimum(counts, need + 1)",
         ("tests/unit/privacy/test_bulk.py",),
     ),
     Mutant(
