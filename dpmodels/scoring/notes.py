@@ -218,18 +218,12 @@ def _points(variable: Any, ends: tuple[float, float] | None) -> Array:
     return np.array(points, dtype=float)
 
 
-def _without_ids(design: Design) -> tuple[Design, dict[str, Any]]:
-    """Return the design and its variables without the labels of clusters: public rows have each."""
-    kinds = dict(design.kinds)
-    if design.ids is None or design.program is None:
-        return design, kinds
-    if design.ids not in variables_of(design):
-        del kinds[design.ids]
-    return replace(design, program=replace(design.program, ids=None)), kinds
-
-
 def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicRows | None:
-    design, kinds = _without_ids(design)
+    kinds = dict(design.kinds)
+    if design.ids is not None and design.program is not None:  # every public row has a label
+        if design.ids not in variables_of(design):
+            del kinds[design.ids]
+        design = replace(design, program=replace(design.program, ids=None))
     if not kinds or any(not isinstance(v, Levels) and v.interval is None for v in kinds.values()):
         return None
 
