@@ -109,6 +109,10 @@ _CELLS = ("tests/privacy/test_cells_sensitivity.py",)
 CELLS = (
     Mutant("dpmodels/sums/cells.py", "SHORTENED = 1.0 - 2.0**-24", "SHORTENED = 1.0", _CELLS),
     Mutant("dpmodels/sums/cells.py", "remainder & ((1 << bits) - 1)", "remainder", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "_EXACT, _BITS = 53, 20", "_EXACT, _BITS = 54, 20", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "if most < 2.0**62", "if most < 2.0**66", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/core/rows.py", "if matrix is not of[0]:", "if matrix is None:", ("tests/unit/core/test_rows.py",)),
+    Mutant("dpmodels/core/rows.py", " & ~x.grid.missing[x.cells]", "", ("tests/unit/core/test_rows.py",)),
     Mutant("dpmodels/sums/cells.py", "_ROWS, _MANY = 1 << 13, 512", "_ROWS, _MANY = 1 << 20, 512", ("tests/unit/sums/test_cells.py",)),
     Mutant("dpmodels/sums/cells.py", "np.flatnonzero(square > 1.0)", "np.flatnonzero(square > 1.1)", ("tests/unit/sums/test_cells.py",)),
     Mutant("dpmodels/sums/cells.py", "column[self.places] = 0.0", "column[self.places] *= 1.0", ("tests/unit/sums/test_cells.py",)),
