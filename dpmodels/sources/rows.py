@@ -385,10 +385,10 @@ class Rows(OfRows):
             passed = len(columns[names[0]])
             for later, (_, _, part) in zip(coins.then, ahead, strict=False):
                 keep = later.choose(passed)
-                part.append((passed, {c: v.take(keep) for c, v in columns.items()}))
+                part.append((passed, {c: v[keep] for c, v in columns.items()}))
             if coins.every > 1:
                 keep = coins.choose(passed)
-                columns = {c: v.take(keep) for c, v in columns.items()}
+                columns = {c: v[keep] for c, v in columns.items()}
             yield passed, columns
             del columns
         self._ahead = ahead
