@@ -220,10 +220,11 @@ def _points(variable: Any, ends: tuple[float, float] | None) -> Array:
 
 def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicRows | None:
     kinds = dict(design.kinds)
-    if design.ids is not None and design.program is not None:  # every public row has a label
+    if design.ids is not None:  # every public row has a label
+        program: Any = design.program
         if design.ids not in variables_of(design):
             del kinds[design.ids]
-        design = replace(design, program=replace(design.program, ids=None))
+        design = replace(design, program=replace(program, ids=None))
     if not kinds or any(not isinstance(v, Levels) and v.interval is None for v in kinds.values()):
         return None
 
