@@ -150,11 +150,13 @@ class Family:
         each. NaN psi where y is no value of the family. McCullagh and Nelder (1989), 2.5.
         """
         eta = np.clip(eta, *link.reach)
-        mean, slope = link.inverse(eta), link.slope(eta)
-        if link.name == self.canonical:
-            psi, omega = y - mean, slope
+        mean = link.inverse(eta)
+        variance = self.variance(mean, alpha)
+        if link.name == self.canonical:  # mu' = V
+            psi, omega = y - mean, variance
         else:
-            ratio = slope / self.variance(mean, alpha)
+            slope = link.slope(eta)
+            ratio = slope / variance
             psi, omega = (y - mean) * ratio, slope * ratio
         return np.where(self.valid(y), psi, np.nan), omega
 

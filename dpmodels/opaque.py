@@ -153,11 +153,6 @@ def stack(*parts: Rows) -> Rows:
     return Rows(np.vstack([part.numbers for part in parts]))
 
 
-def complete(x: Rows) -> Rows:
-    """Return whether all numbers of a row are finite."""
-    return Rows(np.isfinite(x.numbers).all(axis=0)[None])
-
-
 def only_where(x: Rows, present: Rows, other: float = 0.0) -> Rows:
     """Return another number in the rows that are not ``present``, whatever they hold."""
     mask = present.numbers

@@ -36,6 +36,7 @@ from dpmodels.sums.cells import (
     checked,
     directions,
     gram_of,
+    narrow,
     sum_of,
 )
 from dpmodels.sums.products import (
@@ -467,7 +468,7 @@ class ParallelByCell:
         self.places = np.flatnonzero(slopes.any(axis=1)).tolist()
         self.apart = into.plan.weighted or bool(self.places)
         with np.errstate(all="ignore"):
-            z = np.ascontiguousarray(w.images[0][: into.r])
+            z = np.array(w.images[0][: into.r], order="C")
             self.numeric = z[self.places], slopes[self.places]
             complete, _ = usable(squares(z))
             self.missing = grid.missing if complete is None else grid.missing | ~complete
@@ -576,9 +577,9 @@ class ParallelByCell:
             information = gram_of(self.zeta, of.information.squares)
         scores = []
         for part in np.split(by.score, plan.blocks):
-            scores.append(sum_of(self.zeta, part[: self.cells]))
+            scores.append(sum_of(self.zeta, part[: self.cells]).astype(object))
             scores[-1][self.places] = part[self.cells :] << LOW_NOISE
-        score = np.concatenate(scores)
+        score = narrow(np.concatenate(scores))
         return PassSums(information, score, meat, by.scale, by.bins, self.apart)
 
 

@@ -17,7 +17,6 @@ from dpmodels.opaque import (
     choice_of_columns,
     clip,
     column_at,
-    complete,
     entry,
     only_where,
     stack,
@@ -161,9 +160,10 @@ class CellRows(Rows):
 
     def image(self, of: AffineMap) -> Rows:
         """Return the image under a public affine map: that of each cell is computed once."""
-        if id(of[0]) not in self.cache:
-            self.cache[id(of[0])] = of[0], images_of(of[0], of[1], self.grid)
-        images = self.cache[id(of[0])][1]
+        matrix, images = self.cache.get(id(of[0]), (None, None))
+        if matrix is not of[0]:  # a number of another process may be that of another matrix
+            images = images_of(of[0], of[1], self.grid)
+            self.cache[id(of[0])] = of[0], images
         return CellRows(self.grid, self.values, self.cells, self.cache, images, of)
 
     def length(self) -> Array:
@@ -203,3 +203,10 @@ def length(x: Rows) -> Rows:
     """Return the Euclidean length of each row."""
     size = x.length() if isinstance(x, CellRows) else np.sqrt(squares(x.numbers))
     return Rows(size[None])
+
+
+def complete(x: Rows) -> Rows:
+    """Return whether all numbers of a row are finite."""
+    if not isinstance(x, CellRows) or x.images is not None:
+        return Rows(np.isfinite(x.numbers).all(axis=0)[None])
+    return Rows((np.isfinite(x.values).all(axis=0) & ~x.grid.missing[x.cells])[None])

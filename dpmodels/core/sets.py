@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -140,6 +140,12 @@ class Marks(Integers):
         if starts is not None:
             marked = np.maximum.reduceat(marked, starts, axis=1)
         sums.add(marked.sum(axis=1) * int(STEPS))
+
+
+class Complete(Marks):
+    """Marks of complete rows, by a formula that finds them among cells of a grid too."""
+
+    cells: ClassVar[str] = "some"
 
 
 class Counted(Integers):
@@ -282,6 +288,7 @@ class Reading:
     into: tuple[Any, ...]  # Set of each formula
     grid: Grid | None = None  # Grid of the cells of rows, or None if rows are filled
     by_cell: bool = False  # Whether sets sum by cell
+    images: dict[int, Any] = field(default_factory=dict)  # Of cells under maps of formulas: public
 
     @property
     def of_people(self) -> bool:
@@ -312,7 +319,8 @@ class Reading:
             return (None,) * len(self.into)
         assert self.grid is not None
         grid, out = self.grid, []
-        none = CellRows(grid, np.empty((len(grid.numbers), 0)), np.empty(0, dtype=np.intp), {})
+        numbers, cells = np.empty((len(grid.numbers), 0)), np.empty(0, dtype=np.intp)
+        none = CellRows(grid, numbers, cells, self.images)
         for formula, into in zip(self.formulas, self.into, strict=True):
             make = getattr(into, "by_cell", None)
             result = formula(none)
@@ -329,7 +337,6 @@ class Reading:
         facts: formulas see opaque rows, and a set clips each result separately.
         """
         adding = [into.adding(of) for into, of in zip(self.into, self.tables, strict=True)]
-        cache: dict[int, Any] = {}
         chosen: Any
         with np.errstate(all="ignore"):
             for block in short(blocks):
@@ -348,7 +355,7 @@ class Reading:
                 elif self.grid is None:
                     m, z = block.shape[1], Rows(block)
                 else:
-                    m, z = len(block[1]), CellRows(self.grid, block[0], block[1], cache)
+                    m, z = len(block[1]), CellRows(self.grid, block[0], block[1], self.images)
                 chosen = slice(None)
                 if coins is not None and starts is None:
                     chosen = coins.choose(m)

@@ -20,7 +20,7 @@ from dpmodels.formula.design import Design
 from dpmodels.records import Estimate
 from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import Coordinates
-from dpmodels.scoring.models import Quantile, State, mean_row, roots
+from dpmodels.scoring.models import Quantile, State, mean_row, whitening
 from dpmodels.scoring.run import Fitting, Opening
 
 #: Rows of average information in every direction that the start has besides the public rows. So
@@ -43,7 +43,7 @@ class PublicQuantile(Quantile):
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the second moments of u, by the information."""
-        return roots(H * math.sqrt(after.phi / before.phi))[1]
+        return whitening(H * math.sqrt(after.phi / before.phi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +112,9 @@ def before_passes(fit: Fitting, constant: Array | None, m: int) -> Fitting:
     level = np.zeros(len(G)) if a is None else float(state.theta @ mean_row(state.M, a)) * a
     theta = level + np.linalg.solve(safe, G @ (state.theta - level))
     of_scores = state.W if turn is None else np.linalg.inv(turn) @ state.W  # units have two
-    W = roots(with_prior(of_scores, m)[1])[1]
+    W = whitening(with_prior(of_scores, m)[1])
     state = replace(state, theta=theta, W=W, passed=False, slope=None, seen=0.0, constant=a)
-    return replace(fit, state=state, look=None if turn is None else roots(safe)[1])
+    return replace(fit, state=state, look=None if turn is None else whitening(safe))
 
 
 def with_prior(W: Array, m: int) -> tuple[Array, Array]:

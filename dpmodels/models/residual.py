@@ -35,7 +35,7 @@ from dpmodels.scoring.models import (
     Quantile,
     Start,
     State,
-    roots,
+    whitening,
 )
 from dpmodels.scoring.rules import PassShares
 from dpmodels.scoring.run import Chain, ModelSpec
@@ -150,7 +150,7 @@ class Tabulated(Model):
         weight /= weight.sum()
         information = max(float(weight @ self.omega), 1e-3)
         phi = max(float(weight @ self.psi**2) / information, 1e-12)
-        W = roots(information * start.M)[1]
+        W = whitening(information * start.M)
         return State(start.theta, W, phi, start.M, nuisance=sd, constant=start.constant)
 
     def evaluate(self, state: State) -> Evaluate:

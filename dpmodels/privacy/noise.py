@@ -294,11 +294,10 @@ def gaussians(variances: Sequence[Fraction], sizes: Sequence[int]) -> Integers:
         ]
         of, y = (np.concatenate(part) for part in zip(*parts, strict=True))
         counts = np.bincount(of, minlength=len(targets))
-        rank = np.arange(len(of)) - (np.cumsum(counts) - counts)[of]
-        taken = (rank < need[of]).nonzero()[0]
-        of = of[taken]
-        out[at[of] + rank[taken]] = y[taken]
+        firsts = np.cumsum(counts) - counts  # proposals are group after group
         counts = np.minimum(counts, need)
+        for first, place, many in zip(firsts, at, counts, strict=True):
+            out[place : place + many] = y[first : first + many]
         at += counts
         need -= counts
     return out

@@ -73,6 +73,21 @@ class Coordinates:
         M[:, : self.W0.shape[1]] = self.W0
         return M * self.unit.scale, (M @ self.unit.shift)[:, None]
 
+    @functools.cached_property
+    def declared(self) -> tuple[npt.NDArray[np.intp], Array | None, Array | None]:
+        """Columns of u, v with ``x'v = 1`` in these (or None), and their decorrelating root.
+
+        The root is None if columns are aliased over the declared box.
+        """
+        used = np.flatnonzero(self.W0.any(axis=0))
+        W = self.W0[:, used]
+        if len(used) != self.rank or np.linalg.cond(W) ** 2 * rules.ALIASED_PART > 1.0:
+            return used, None, None
+        cell, inverse = None if self.constant is None else W.T @ self.constant, np.linalg.inv(W)
+        values, vectors = np.linalg.eigh(_by_column(inverse @ inverse.T, cell)[1])
+        L = (vectors / np.sqrt(np.maximum(values, rules.ALIASED_PART * values[-1]))) @ vectors.T
+        return used, cell, L
+
     def back(self) -> tuple[Array, Array]:
         """Return (A, a): coefficients in the user's units are ``A theta + a``; A is (p, r)."""
         A, a = of_columns(self.unit, self.W0.shape[1]).back()
@@ -180,45 +195,33 @@ def narrowed(
 ) -> Coordinates:
     """Return coordinates for a narrower box: named variables are clipped to their new ranges.
 
-    W0 is unchanged if the box of the variables is unknown (an estimated range, a subset).
+    Columns are centred, if there is a constant, and each is scaled separately. The remaining second
+    moments, relative to those of the declared box, are whitened with floored eigenvalues. So the
+    declared box decides which directions exist. W0 is unchanged if the box of the variables is
+    unknown (an estimated range, a subset).
 
     **Privacy.** The box must be public or released.
     """
     z = _box_rows(design, coordinates.unit, box)
     if z is None:
         return coordinates
-    W0 = _rounded(coordinates.W0, z, constant_direction(design, coordinates.unit, coordinates.W0))
+    W0, (used, cell, L) = coordinates.W0, coordinates.declared
+    if L is None:
+        u = W0 @ z
+        left = u @ u.T / u.shape[1]
+    else:
+        narrow, left = _by_column((z @ z.T / z.shape[1])[np.ix_(used, used)], cell)
+        left = L @ left @ L
+    values, vectors = np.linalg.eigh(left)
+    floored = np.maximum(values, rules.MIN_NARROWED_EIGENVALUE * values[-1])
+    root = (vectors / np.sqrt(floored)) @ vectors.T
+    W0 = root @ W0 if L is None else np.zeros(W0.shape)
+    if L is not None:
+        W0[:, used] = root @ L @ narrow
     return replace(
         coordinates, W0=W0, centre=np.zeros(len(W0)),
         constant=constant_direction(design, coordinates.unit, W0),
     )  # fmt: skip
-
-
-def _rounded(W0: Array, z: Array, constant: Array | None) -> Array:
-    """Return coordinates of the span of W0, (r, p), in which second moments of z are about 1.
-
-    Columns are centred, if there is a constant, and each is scaled separately. The remaining second
-    moments, relative to those of the declared box, are whitened with floored eigenvalues. So the
-    declared box decides which directions exist.
-    """
-    r, p = W0.shape
-    used = np.flatnonzero(W0.any(axis=0))
-    if len(used) != r or np.linalg.cond(W0[:, used]) ** 2 * rules.ALIASED_PART > 1.0:
-        u = W0 @ z
-        values, vectors = np.linalg.eigh(u @ u.T / u.shape[1])
-        floored = np.maximum(values, rules.MIN_NARROWED_EIGENVALUE * values[-1])
-        return np.asarray((vectors / np.sqrt(floored)) @ vectors.T @ W0)
-    W, M = W0[:, used], z @ z.T / z.shape[1]
-    cell = None if constant is None else W.T @ constant  # cell'z = 1 in every row
-    narrow, left = _by_column(M[np.ix_(used, used)], cell)
-    inverse = np.linalg.inv(W)
-    values, vectors = np.linalg.eigh(_by_column(inverse @ inverse.T, cell)[1])
-    L = (vectors / np.sqrt(np.maximum(values, rules.ALIASED_PART * values[-1]))) @ vectors.T
-    values, vectors = np.linalg.eigh(L @ left @ L)
-    out = np.zeros((r, p))
-    floored = np.maximum(values, rules.MIN_NARROWED_EIGENVALUE * values[-1])
-    out[:, used] = (vectors / np.sqrt(floored)) @ vectors.T @ L @ narrow
-    return out
 
 
 def _by_column(M: Array, cell: Array | None) -> tuple[Array, Array]:

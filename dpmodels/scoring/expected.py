@@ -150,7 +150,7 @@ def of_rows(
     lowered = 1.0 - min((last.noise.information / n) ** 2 / 2.0 * (r + 1.0), 0.5)
     table = []
     for released in map(drawn_pass, draws):
-        missed, two = missed_squares(released, last), taken(released, last, state, eye)
+        missed, two = missed_squares(released, last), taken(released, last, state, eye, eye)
         rule, added = Allowance(eye / lowered, eye, BASE_BIAS * sd), 1.0  # to the variance of noise
         if two is not None:
             rule = replace(rule, **two.over(n)[1])

@@ -116,16 +116,15 @@ def infer(
         covariance.
     """
     r, n = len(step.d), plan.rows
-    values, vectors = step.axes
+    (values, vectors), safe = step.axes, step.safe
     inverse = (vectors / _conservative(values, step)) @ vectors.T
-    safe = (vectors * np.maximum(values, step.floor)) @ vectors.T
     phi, sd = before.phi, step.sd
     squares = missed_squares(released, plan) if squares is None else squares
     missed = plan.clip**2 * squares / r
     clear = 0.0 if plan.people else missed_squares(released, plan, 2.0 * rules.CLEAR_OF_NOISE)
     clear = min(plan.clip**2 * clear / r, missed)
     J, of_score = _meat(released, plan, missed, safe), np.eye(r) if turn is None else turn
-    J = of_score @ J @ of_score.T
+    J = J if turn is None else turn @ J @ turn.T
     varied = J if by_cluster is None else by_cluster(J)
     sampling = phi * free / n * inverse @ varied @ inverse
     size = float(step.d @ step.d)

@@ -26,8 +26,8 @@ from dpmodels.scoring.models import (
     State,
     mass_of,
     mean_row,
-    roots,
     scaled_up,
+    whitening,
 )
 from dpmodels.scoring.rules import PassShares
 from dpmodels.variables import Binary, Count
@@ -159,7 +159,7 @@ class MeanModel(Model):
         if self.family.dispersion == "free" or self.amounts:
             least = 0.0 if self.amounts else self.family.least
             phi = max(least, mean * mean * min(max(spread, 1e-3), 1.0) / variance)
-        W = roots(H)[1]
+        W = whitening(H)
         return State(theta, W, phi, start.M, nuisance=alpha, constant=start.constant)
 
     def _events(self, start: Start) -> tuple[Array, float, float]:
@@ -167,8 +167,12 @@ class MeanModel(Model):
         if start.constant is None:
             slope = float(self.link.slope(np.zeros(1))[0])
             return start.theta / (2.0 * slope), 0.5, 0.0
-        centre = mean_row(start.M, start.constant)
-        least = _least_mean(start)
+        a = start.constant
+        centre, length = mean_row(start.M, a), float(np.linalg.norm(a))
+        # of theta'M a = h'a and of a'Ma in svec coordinates: entries off the diagonal over sqrt 2
+        sd = 0.5 * start.noise * length * (math.sqrt(0.5) / rules.RESPONSE_UNIT + length)
+        least = max(2.0 * sd / mass_of(start.M, a), rules.MIN_EVENT_SHARE)  # that is believed
+        least = min(least, rules.EVENT_MEAN[0])
         mean = min(max((1.0 + float(start.theta @ centre)) / 2.0, least), 1.0 - least)
         eta = self.link.forward(mean)
         slopes = start.theta / (2.0 * float(self.link.slope(np.array([eta]))[0]))
@@ -291,7 +295,7 @@ class MeanModel(Model):
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the information, moved to the new alpha at a typical mean."""
-        W = roots(H)[1]
+        W = whitening(H)
         if after.nuisance == before.nuisance:
             return W
         mean = self._typical(before)
@@ -308,17 +312,6 @@ class MeanModel(Model):
     def unit(self, state: State) -> float:
         """Return 1: the linear predictor has no unit."""
         return 1.0
-
-
-def _least_mean(start: Start) -> float:
-    """Return the smallest mean of an event that a start believes: two noise sds, .001 to .01."""
-    assert start.constant is not None
-    a = start.constant
-    length = float(np.linalg.norm(a))
-    # of theta'M a = h'a and of a'Ma in svec coordinates: entries off the diagonal over sqrt 2
-    sd = 0.5 * start.noise * length * (math.sqrt(0.5) / rules.RESPONSE_UNIT + length)
-    sd /= mass_of(start.M, a)
-    return min(max(2.0 * sd, rules.MIN_EVENT_SHARE), rules.EVENT_MEAN[0])
 
 
 # -- Rare events and rare counts: how long their scores are, and how fast their information mov

@@ -87,11 +87,16 @@ def floored(H: Array, floor: float, eigen: tuple[Array, Array] | None = None) ->
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
-def roots(H: Array, eigen: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
-    """Return (H^{1/2}, H^{-1/2}) of a positive matrix; ``eigen`` is the result of ``eigh``."""
+def roots(H: Array) -> tuple[Array, Array]:
+    """Return (H^{1/2}, H^{-1/2}) of a positive matrix."""
+    values, vectors = np.linalg.eigh(H)
+    return (vectors * np.sqrt(values)) @ vectors.T, whitening(H, (values, vectors))
+
+
+def whitening(H: Array, eigen: tuple[Array, Array] | None = None) -> Array:
+    """Return H^{-1/2} of a positive matrix; ``eigen`` is the result of ``eigh``."""
     values, vectors = np.linalg.eigh(H) if eigen is None else eigen
-    root = np.sqrt(values)
-    return (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
+    return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
 def scaled_up(phi: float, ratio: float, up: float = rules.SCALE_UPDATE) -> float:
@@ -200,7 +205,7 @@ class Start:
             by_noise = self.explained_by_noise
             theta = theta - by_noise
             variance += float(by_noise @ self.M @ by_noise)
-        return State(theta, roots(self.M, self.axes)[1], variance, self.M)
+        return State(theta, whitening(self.M, self.axes), variance, self.M)
 
     def shifted(self, by: float) -> Array:
         """Return theta with ``by`` added to every linear predictor, if there is a constant."""
@@ -336,7 +341,7 @@ class Model(ABC):
 
         ``after`` has what the pass estimated.
         """
-        return roots(H)[1]
+        return whitening(H)
 
     def common(self, other: Model) -> float:
         """Return the correlation of a row's scores in two chains, or 0 to assume none."""
@@ -419,7 +424,7 @@ class Quantile(Model):
         """Shift least squares by the normal quantile of its residual."""
         sd = math.sqrt(start.variance)
         theta = start.shifted(sd * float(special.ndtri(self.tau)))
-        W = roots(start.M, start.axes)[1]
+        W = whitening(start.M, start.axes)
         return State(theta, W, (rules.QUANTILE_SCALE * sd) ** 2, start.M, nuisance=sd)
 
     def evaluate(self, state: State) -> Evaluate:

@@ -23,7 +23,7 @@ from dpmodels.records import Estimate
 from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import Coordinates, cached_on, constant_columns, unweighted
 from dpmodels.scoring.intervals import Inference
-from dpmodels.scoring.models import Model, State, floored, mass_of, mean_row
+from dpmodels.scoring.models import Model, State, mass_of, mean_row
 from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.scoring.step import Step
 from dpmodels.variables import Binary, Levels
@@ -164,7 +164,7 @@ class PublicRows:
         if a is None:
             mean = z.mean(axis=0)
         else:
-            back = np.linalg.pinv(coordinates.W0)
+            back = (np.linalg.inv if len(coordinates.W0) == p else np.linalg.pinv)(coordinates.W0)
             mean = back @ mean_row(M, a)
             square = np.diag(back @ M @ back.T) / mass_of(M, a) - mean**2
             far = rules.PUBLIC_END_SDS * np.sqrt(np.maximum(square, 1e-4))
@@ -218,18 +218,13 @@ def _points(variable: Any, ends: tuple[float, float] | None) -> Array:
     return np.array(points, dtype=float)
 
 
-def _without_ids(design: Design) -> tuple[Design, dict[str, Any]]:
-    """Return the design and its variables without the labels of clusters: public rows have each."""
-    kinds = dict(design.kinds)
-    if design.ids is None or design.program is None:
-        return design, kinds
-    if design.ids not in variables_of(design):
-        del kinds[design.ids]
-    return replace(design, program=replace(design.program, ids=None)), kinds
-
-
 def _rows(design: Design, ends_of: Mapping[str, tuple[float, float]]) -> PublicRows | None:
-    design, kinds = _without_ids(design)
+    kinds = dict(design.kinds)
+    if design.ids is not None:  # every public row has a label
+        program: Any = design.program
+        if design.ids not in variables_of(design):
+            del kinds[design.ids]
+        design = replace(design, program=replace(program, ids=None))
     if not kinds or any(not isinstance(v, Levels) and v.interval is None for v in kinds.values()):
         return None
 
@@ -464,9 +459,8 @@ def too_long(step: Step, plan: PassPlan, before: PassPlan) -> bool:
     ``|d|^2 > STEP_OVER_NOISE phi (sd^2 + sd_before^2) |H^-1|_F^2``: of fits that have arrived the
     ratio is about 1.
     """
-    inverse = np.linalg.inv(floored(step.H, step.floor, step.axes))
     noise = sum(planned.variance_of_score for planned in (plan, before))
-    explained = step.state.phi * noise * float(np.sum(inverse * inverse))
+    explained = step.state.phi * noise * float(np.sum(step.inverse * step.inverse))
     return float(step.d @ step.d) > rules.STEP_OVER_NOISE * explained
 
 
@@ -481,8 +475,7 @@ def moves_on(fit: Fitting) -> bool:
     if len(fit.plans) > 1 and too_long(step, plan, fit.plans[-2]):
         return True
     rows = fit.public @ state.W
-    inverse = np.linalg.inv(floored(step.H, step.floor, step.axes))
-    back = inverse @ step.d
+    inverse, back = step.inverse, step.inverse @ step.d
     size = step.state.phi * step.sd**2 + step.nu**2 / 2.0 * float(step.d @ step.d)
     noise = size * inverse @ inverse + step.nu**2 / 2.0 * np.outer(back, back)
     least = settles(rows, plan, replace(state, phi=step.state.phi), fit.model)

@@ -102,8 +102,9 @@ def row_of(
         if centre.weights is not None:
             weight = z[centre.weights] / centre.mean_weight
         if clip and centre.outcomes is not None:
-            low, high = (np.abs(score(fit, outcome)[0]) for outcome in centre.outcomes)
-            size = length(w) * np.maximum(low, high) * (1.0 if weight is None else np.abs(weight))
+            both = np.abs(score(fit, np.array(centre.outcomes))[0])
+            largest = np.maximum(both[0], both[1])
+            size = length(w) * largest * (1.0 if weight is None else np.abs(weight))
             h = most / np.maximum(size, most)
             weight = h if weight is None else h * weight
         if weight is not None:

@@ -25,7 +25,7 @@ from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring import rules
 from dpmodels.scoring.coordinates import Coordinates, of_short_rows, public_coordinates
 from dpmodels.scoring.deviance import Deviance
-from dpmodels.scoring.models import Model, State, floored, roots
+from dpmodels.scoring.models import Model, State, floored, whitening
 from dpmodels.scoring.pass_plan import PassPlan, Pilot, count_of
 from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.step import Step
@@ -292,7 +292,7 @@ class Schedule:
         coordinates = self.coordinates(design)
         W0, (A, _) = coordinates.W0, coordinates.back()
         M = floored(W0 @ np.diag(spreads(design) ** 2) @ W0.T, 1e-12)
-        W = roots(M)[1] * model.guess
+        W = whitening(M) * model.guess
         state = State(np.zeros(len(M)), W, 1.0, M)
         out: dict[str, float] = {}
         for chain in self.chains:

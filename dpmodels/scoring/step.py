@@ -21,8 +21,8 @@ from dpmodels.scoring.models import (
     axes,
     floored,
     kept_apart,
-    roots,
     shrunk,
+    whitening,
 )
 from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.scoring.taken import Taken, taken
@@ -39,6 +39,8 @@ class Step:
     H: Array  # (r, r): information per row, (shrunk,) not floored
     nu: float  # Noise sd of its entries (svec)
     floor: float
+    safe: Array  # (r, r): H with its eigenvalues floored
+    inverse: Array  # (r, r): of ``safe``
     d: Array  # (r,): the step in w
     state: State  # After the step; after the last one only theta is new
     axes: tuple[Array, Array]  # (eigenvalues, eigenvectors): of H
@@ -69,26 +71,29 @@ def newton_step(
     if state.passed or not of_units:
         H, nu = kept_apart(H, nu, plan.energy)
     floor = max(rules.FLOOR_NOISE * nu * math.sqrt(2.0 * r), least)
-    two = None if released.taken is None else taken(released, plan, state, floored(H, floor))
+    eigen, root = axes(H), np.asarray(np.linalg.inv(state.W))
+    safe = floored(H, floor, eigen)
+    two = None if released.taken is None else taken(released, plan, state, safe, root)
     total, sd = released.score if two is None else two.score, plan.noise.score
     mean = total / m if turn is None else turn @ (total / m)
-    root = np.linalg.inv(state.W)
     if not model.averages:
         error = math.sqrt(plan.variance_of_score) * (np.eye(r) if turn is None else turn)
         slope = Slope.of(state, mean, error)
-        H = overshot(H, floor, state, slope)
+        before, H = H, overshot(H, floor, state, slope)
+        if H is not before:
+            eigen = axes(H)
+            safe = floored(H, floor, eigen)
         state = replace(state, slope=slope)
-    eigen = axes(H)
-    safe = floored(H, floor, eigen)
     d: Array = np.asarray(math.sqrt(state.phi) * np.linalg.solve(safe, mean))
-    step = Step(H, nu, floor, d, state, eigen, sd / m, look=state.W, taken=two)
+    inverse: Array = np.asarray(np.linalg.inv(safe))
+    step = Step(H, nu, floor, safe, inverse, d, state, eigen, sd / m, look=state.W, taken=two)
     if plan.last:
         sd = sd if two is None else math.hypot(sd, two.sd)
-        d = d if of_units else d * _step_factor(d, safe, math.sqrt(state.phi) * sd / m, plan)
+        d = d if of_units else d * _step_factor(d, inverse, math.sqrt(state.phi) * sd / m, plan)
         return replace(step, d=d, state=replace(state, theta=state.theta + state.W.T @ d))
     state = replace(state, passed=True, level=False)
     if turn is None:
-        d = d * _step_factor(d, safe, math.sqrt(state.phi) * sd / m, plan)
+        d = d * _step_factor(d, inverse, math.sqrt(state.phi) * sd / m, plan)
         return _early_of_rows(replace(step, d=d), released, plan, state, model, root @ safe @ root)
     return _early_of_units(step, released, plan, state, model, safe, turn)
 
@@ -141,7 +146,7 @@ def _early_of_units(
     """
     d, root = step.d, np.linalg.inv(state.W)
     in_u = root @ safe @ root.T
-    look = roots(in_u)[1]
+    look = whitening(in_u)
     moved = math.sqrt(max(float(d @ safe @ d), 0.0) / model.events(in_u))
     if not model.averages:
         d = d / (1.0 + rules.DAMPING * moved / math.sqrt(state.phi))
@@ -168,18 +173,17 @@ def scale_ratio(released: Released, plan: PassPlan, size: float) -> float | None
     return float((released.scale / size + noise) / (1.0 + noise))
 
 
-def _step_factor(d: Array, H: Array, sd: float, plan: PassPlan) -> float:
+def _step_factor(d: Array, inverse: Array, sd: float, plan: PassPlan) -> float:
     """Return the factor of a step that removes a part that noise explains (``method.md``, 3).
 
     A last step loses at most half of that part, and nothing in least squares with few columns. If
     events are rare an early step loses all of it, as two steps by noise lead far away. ``sd``:
-    noise sd of ``H d``.
+    noise sd of ``H d``, H the information that the ``inverse`` is of.
     """
     if not (plan.last or plan.uncut or plan.rare or plan.policy.cautious):
         return 1.0
     if plan.last and plan.policy == rules.LEAST_SQUARES:
         return 1.0
-    inverse = np.linalg.inv(H)
     by_noise = sd * sd * float(np.sum(inverse * inverse)) / max(float(d @ d), 1e-300)
     if not plan.last:
         return max(0.0, 1.0 - by_noise)
@@ -208,4 +212,4 @@ def _whitening(
     noise = plan.noise.meat / m * float(np.trace(turn @ turn.T)) / r
     J = shrunk(turn @ J @ turn.T, noise, r, least=rules.FLOOR)
     inverse = np.linalg.inv(look)
-    return roots(inverse @ J @ inverse.T * rescaled)[1]
+    return whitening(inverse @ J @ inverse.T * rescaled)

@@ -44,7 +44,7 @@ class Taken:
         return self.covariance / n**2, {"moved": self.moved / n, "far": self.far / n}
 
 
-def taken(released: Released, plan: PassPlan, state: State, H: Array) -> Taken | None:
+def taken(released: Released, plan: PassPlan, state: State, H: Array, back: Array) -> Taken | None:
     """Return the sum of scores of a pass with its clipped part, or None if it had one clip.
 
     D and D' count by their posterior means. What lies beyond 2 C is taken to be ``BEYOND_SECOND``
@@ -56,6 +56,8 @@ def taken(released: Released, plan: PassPlan, state: State, H: Array) -> Taken |
         At which the pass was evaluated.
     H : (r, r) array
         Information per row.
+    back : (r, r) array
+        Inverse of W.
     """
     if released.taken is None:
         return None
@@ -63,7 +65,7 @@ def taken(released: Released, plan: PassPlan, state: State, H: Array) -> Taken |
     D, *D_of_long = released.taken
     beyond = rules.BEYOND_SECOND
     nothing, most = (np.zeros(r), np.zeros((r, r))), rules.MOST_TAKEN * plan.rows
-    mean, cov = nothing if plan.whole else posterior(D, sd, most, main_directions(state, H))
+    mean, cov = nothing if plan.whole else posterior(D, sd, most, main_directions(state, H, back.T))
     mean_of_long, cov_of_long = posterior(D_of_long[0], sd, most) if D_of_long else nothing
     score = released.score + C * ((beyond + 0.5) * mean + 0.5 * mean_of_long)
     covariance = C * C * ((beyond + 0.5) ** 2 * cov + 0.25 * cov_of_long)
@@ -83,19 +85,19 @@ def noise_if_nothing_is_cut(plan: PassPlan) -> float:
     state, squares = State(eye[-1], eye, 1.0, eye, constant=eye[0]), []
     for _ in range(16):
         D = sd * rng.normal(size=(plan.blocks - 1, r))
-        two = taken(Released(eye, np.zeros(r), taken=D), plan, state, eye)
+        two = taken(Released(eye, np.zeros(r), taken=D), plan, state, eye, eye)
         squares.append(0.0 if two is None else two.sd**2)
     return math.sqrt(plan.noise.score**2 + math.fsum(squares) / len(squares))
 
 
-def main_directions(state: State, H: Array) -> Array | None:
+def main_directions(state: State, H: Array, back: Array) -> Array | None:
     """Return orthonormal directions (r, 2) of the constant and of the fitted slopes, in w.
 
     Long scores of one sign move the constant; a spread that grows with the fit moves the slopes.
+    ``back``: transposed inverse of W.
     """
     if state.constant is None or len(H) < 3:
         return None
-    back = np.linalg.inv(state.W).T
     constant, theta = H @ (back @ state.constant), back @ state.theta
     slope = H @ theta - constant * float(constant @ theta)
     return np.asarray(np.linalg.qr(np.stack([constant, slope], axis=1))[0])

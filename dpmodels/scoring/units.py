@@ -32,7 +32,7 @@ from dpmodels.scoring.clip import Lengths, chosen_clip, first_clip
 from dpmodels.scoring.coordinates import Coordinates, in_order
 from dpmodels.scoring.expected import Expectation, ScoreLengths, by_noisy_information, of_units
 from dpmodels.scoring.intervals import infer_units
-from dpmodels.scoring.models import Beginning, Model, State, roots
+from dpmodels.scoring.models import Beginning, Model, State, whitening
 from dpmodels.scoring.pass_plan import (
     Noise,
     PassPlan,
@@ -316,7 +316,7 @@ class UnitsPlan(ScoringPlan):
         """Return the scores at the final fit, turned to where those of people are round."""
         turns, passes = [], []
         for fit in release.fits:
-            turn = roots(infer_units(fit, to.rows).meat)[1]
+            turn = whitening(infer_units(fit, to.rows).meat)
             turns.append(turn)
             formula = functools.partial(turned, scores=fit.model.at(fit.state), turn=turn)
             passes.append(Scorer(formula, len(turn)))

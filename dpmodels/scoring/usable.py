@@ -17,7 +17,7 @@ import numpy as np
 from dpmodels import messages
 from dpmodels.core.release import End, Release
 from dpmodels.core.rows import Rows, complete, stack
-from dpmodels.core.sets import Marks
+from dpmodels.core.sets import Complete, Marks
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.ranges import Part
 from dpmodels.records import USABLE_ROWS
@@ -112,7 +112,7 @@ class Look:
         usable. After a stop also that of the counts by variable, of which a unit moves each by one
         at most.
         """
-        released = yield Release(USABLE_ROWS, Marks(1), complete, design)
+        released = yield Release(USABLE_ROWS, Complete(1), complete, design)
         usable = float(released.values[0])
         if usable >= self.stop_below:
             return min(usable_count(usable, self.sd, self.n, relation) / self.n, 1.0)

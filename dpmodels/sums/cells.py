@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from dpmodels.arrays import Array
 from dpmodels.errors import PrivacyBugError
 from dpmodels.formula.program import Grid
-from dpmodels.proof.sets import STEPS, symmetric
+from dpmodels.proof.sets import STEPS, diagonal_first, symmetric
 from dpmodels.sources.rows import short
 from dpmodels.sources.summed import summed
 from dpmodels.sums.products import (
@@ -39,7 +39,6 @@ from dpmodels.sums.products import (
     integers_of,
     looked_up,
     squares,
-    towards_zero,
     weighted,
 )
 from dpmodels.sums.rowmap import OfCells, OneFirst, RowMap, WithOne
@@ -60,8 +59,6 @@ if TYPE_CHECKING:
 
 
 Integers = npt.NDArray[np.object_]
-#: Integers of at most 2^62 each, and the power of two by which they are multiplied when added.
-Terms = list[tuple[npt.NDArray[np.int64], int]]
 
 #: Multiples k of a cell's vector are integers in units of 2^-20 of full length. Entries of a row,
 #: k times those of the vector, are then in units of 2^-40.
@@ -71,15 +68,13 @@ LOW_NOISE = 20
 SHORTENED = 1.0 - 2.0**-24
 #: A row of full length is this multiple of its cell's vector.
 MULTIPLE = STEPS * SHORTENED
-#: Bits of the integers that a float64 holds exactly, and of a part of a lattice vector.
-_EXACT, _PART = 53, 10
+#: Bits of the integers that a float64 holds exactly, and of a lattice vector.
+_EXACT, _BITS = 53, 20
 #: Number of integers of at most 2^40 that float64 adds exactly, and number of such sums that fit
 #: into 64 bits.
 _ROWS, _MANY = 1 << 13, 512
 #: Rows of a product that is computed up to its diagonal.
 _STRIPE = 64
-_LIMB = 32
-_MASK = (1 << _LIMB) - 1
 
 
 class ByCell(ExactSum):
@@ -133,39 +128,36 @@ def gram_of(zeta: Array, weights: Integers, drop: int = 0) -> Integers:
     """Return ``sum_c weights_c zeta_c zeta_c'`` over ``2^drop``, rounded down once, (r, r).
 
     zeta (r, K) are floats that hold integers of at most 2^20, weights (K,) Python integers of any
-    size. Vectors are cut into parts of 10 bits, weights into digits, so that a product of them over
-    all cells is a sum of integers of at most 2^53: BLAS computes it exactly. Only the upper
-    triangle is computed, without the first cells if the vectors of these are zero in all later
-    rows.
+    size. ``weights_c zeta_c`` is cut into digits, so that the product of a digit and zeta over all
+    cells is a sum of integers of at most 2^53: BLAS computes it exactly. Only the upper triangle is
+    computed, without the first cells if the vectors of these are zero in all later rows.
     """
     zeta, weights = _occupied(zeta, weights)
-    high = towards_zero(zeta * 2.0**-_PART)
-    low, (r, K) = zeta - high * 2.0**_PART, zeta.shape
-    upper, terms, present = np.triu_indices(r), [], np.c_[zeta != 0.0, np.ones(r, dtype=bool)]
+    r, K = zeta.shape
+    upper, terms, present = diagonal_first(r), [], np.c_[zeta != 0.0, np.ones(r, dtype=bool)]
     places = upper[0] * r + upper[1]
     first = np.minimum.accumulate(present.argmax(axis=1)[::-1])[::-1]
-
-    def entries(left: Array, digit: Array, right: Array) -> npt.NDArray[np.int64]:
-        out = np.zeros((r, r))
+    bits, parts = digits(weights, K, _BITS)
+    carry, base, top = np.zeros((r, K)), 2.0**bits, 1.5 * 2.0 ** (_EXACT - 1 + bits)
+    for k, digit in enumerate(parts, 1):
+        carry += zeta * digit  # below 2^53: exact
+        left, out = carry, np.zeros((r, r))
+        if k < len(parts):
+            above = (carry + top) - top  # the nearest multiples of the base
+            left, carry = carry - above, above / base
         for a in range(0, r, _STRIPE):
             cells = slice(first[a], K)
-            rows = left[a : a + _STRIPE, cells] * digit[cells]
-            out[a : a + _STRIPE, a:] = weighted(rows, right[a:, cells].T)
-        return out.take(places).astype(np.int64)
-
-    for digit, at in digits(weights, K, 2 * _PART):
-        top = entries(high, digit, high) << _PART  # below 2^62
-        cross = entries(high, digit, low) + entries(low, digit, high)
-        terms.append((top + cross, at + _PART))
-        terms.append((entries(low, digit, low), at))
-    return symmetric(r, total(terms, drop), upper)
+            out[a : a + _STRIPE, a:] = weighted(left[a : a + _STRIPE, cells], zeta[a:, cells].T)
+        terms.append(out.take(places).astype(np.int64))
+    return symmetric(r, total(terms, bits, drop), upper)
 
 
 def sum_of(zeta: Array, weights: Integers) -> Integers:
     """Return ``sum_c weights_c zeta_c``, (r,), exactly. Arguments as for :func:`gram_of`."""
     zeta, weights = _occupied(zeta, weights)
-    parts = digits(weights, zeta.shape[1], 2 * _PART)
-    return total([(weighted(zeta, digit).astype(np.int64), at) for digit, at in parts], 0)
+    bits, parts = digits(weights, zeta.shape[1])
+    sums = [weighted(zeta, digit).astype(np.int64) for digit in parts]
+    return total(sums, bits)
 
 
 def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:
@@ -175,57 +167,50 @@ def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:
     return (zeta[:, occupied], weights[occupied]) if few else (zeta, weights)
 
 
-def digits(weights: Integers, cells: int, used: int) -> list[tuple[Array, int]]:
-    """Return (digit as floats, its power of two) of integers, lowest first. The last has the sign.
+def digits(weights: Integers, cells: int, more: int = 0) -> tuple[int, list[Array]]:
+    """Return (bits, digits as floats) of integers to the base ``2^bits``, lowest first.
 
-    A digit has ``53 - used - log2(cells)`` bits less one. So products of it with integers of
-    ``used`` bits, added over all cells, are exact in float64.
+    The last digit has the sign. A digit has ``33 - log2(cells)`` bits, so that products of it with
+    integers of 20 bits, added over all cells, are exact in float64. ``more``: there are digits for
+    integers of so many more bits.
     """
-    bits = _EXACT - used - max(cells - 1, 1).bit_length() - 1
+    bits = _EXACT - _BITS - max(cells - 1, 1).bit_length()
     remainder: npt.NDArray[Any] = weights
     try:
         remainder = weights.astype(np.int64)
         size = max(int(remainder.max(initial=0)), -int(remainder.min(initial=0))).bit_length()
     except OverflowError:  # beyond 64 bits
         size = max(abs(int(w)).bit_length() for w in weights.flat)
-    count = max(1, math.ceil(size / bits))
+    count = max(1, math.ceil((size + more) / bits))
     out = []
     for k in range(count):
         digit = remainder if k == count - 1 else remainder & ((1 << bits) - 1)
-        out.append((digit.astype(np.float64), k * bits))
+        out.append(digit.astype(np.float64))
         remainder = remainder >> bits
+    return bits, out
+
+
+def total(terms: Sequence[npt.NDArray[np.int64]], bits: int, drop: int = 0) -> Integers:
+    """Return ``sum_k term_k 2^(k bits)`` over ``2^drop``, rounded down. Terms are at most 2^53.
+
+    Python integers, or int64 where none is beyond 2^62.
+    """
+    low, *high = terms
+    while high and drop >= bits:
+        low, drop = (low >> bits) + high.pop(0), drop - bits
+    shifts = [k * bits - drop for k in range(1, len(high) + 1)]
+    most = sum(math.ldexp(np.abs(t).max(initial=0), s) for t, s in zip(high, shifts, strict=True))
+    kind: Any = np.int64 if most < 2.0**62 else object
+    out = (low >> drop).astype(kind)
+    for term, shift in zip(high, shifts, strict=True):
+        out = out + (term.astype(kind) << shift)
     return out
 
 
-def total(terms: Terms, drop: int) -> Integers:
-    """Return the sum of ``term * 2^place`` over ``2^drop``, rounded down, as Python integers."""
-    top = max((at for _, at in terms), default=0) + 80
-    limbs = np.zeros((max(top, drop + 80) // _LIMB + 1, len(terms[0][0])), dtype=np.int64)
-    for term, at in terms:
-        place, shift = divmod(at, _LIMB)
-        # a part is below 2^32, shifted below 2^63
-        for piece, i in ((term & _MASK, place), (term >> _LIMB, place + 1)):
-            moved = piece << shift
-            limbs[i] += moved & _MASK
-            limbs[i + 1] += moved >> _LIMB
-    for i in range(len(limbs) - 1):
-        limbs[i + 1] += limbs[i] >> _LIMB
-        limbs[i] &= _MASK
-    return _join_limbs(limbs, *divmod(drop, _LIMB))
-
-
-def _join_limbs(limbs: npt.NDArray[np.int64], first: int, shift: int) -> Integers:
-    """Return limbs from ``first`` on, over ``2^shift``; the last one has the sign."""
-    below = (limbs[-1] < 0).astype(np.int64)
-    second = limbs[first + 1] - (below << _LIMB)
-    # above the second there is nothing but the sign: the number fits 64 bits
-    alone = (limbs[first + 2 : -1] == below * _MASK).all() and (limbs[-1] == -below).all()
-    if alone and first + 2 < len(limbs) and (np.abs(second) < 1 << 30).all():
-        return ((limbs[first] >> shift) + (second << (_LIMB - shift))).astype(object)
-    out = (limbs[first] >> shift).astype(object)
-    for k, limb in enumerate(limbs[first + 1 :], 1):
-        out = out + limb.astype(object) * (1 << (k * _LIMB - shift))
-    return out
+def narrow(integers: Integers) -> npt.NDArray[Any]:
+    """Return a few Python integers as int64 where none is beyond 2^62, else as they are."""
+    small = all(-1 << 62 < v < 1 << 62 for v in integers.flat)
+    return integers.astype(np.int64) if small else integers
 
 
 # -- The exact Gram matrix of designs of factors: by cell, without dense rows.
@@ -274,12 +259,15 @@ class CellSums:
     def gram(self, zeta: Array, places: Any, low: int = LOW_NOISE) -> Integers:
         """Return second moments (r, r) of rows ``(k zeta_c, 2^low rho)`` over ``2^(2 low)``.
 
-        Rounded down once. zeta is 0 in the d ``places``.
+        Rounded down once; of the type of :func:`total`. zeta is 0 in the d ``places``.
         """
         G = gram_of(zeta, self.squares, 2 * low)
-        for j, sums_of_number in zip(places, self.firsts, strict=True):
-            G[j] = G[:, j] = sum_of(zeta, sums_of_number) >> low
-        G[np.ix_(places, places)] = self.seconds
+        firsts = [sum_of(zeta, sums_of_number) >> low for sums_of_number in self.firsts]
+        seconds = narrow(self.seconds)
+        G = G.astype(np.result_type(G, seconds, *firsts), copy=False)
+        for j, row in zip(places, firsts, strict=True):
+            G[j] = G[:, j] = row
+        G[np.ix_(places, places)] = seconds
         return G
 
 
@@ -345,7 +333,7 @@ class BoxCells:
 
     def gram(self, sums: CellSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""
-        return Gram(sums.gram(self.zeta, list(self.grid.numbers), 0))
+        return Gram(sums.gram(self.zeta, list(self.grid.numbers), 0).astype(object))
 
 
 @dataclass(frozen=True, eq=False)
@@ -419,7 +407,7 @@ class BallCells:
 
     def gram(self, sums: CellSums) -> Gram:
         """Return the Gram matrix of sums of all rows. Confidential."""
-        return Gram(sums.gram(self.tables[0], self.places))
+        return Gram(sums.gram(self.tables[0], self.places).astype(object))
 
 
 def _into_ball(length: Array, r: Array) -> None:

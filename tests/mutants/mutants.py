@@ -60,7 +60,7 @@ MODELS_PEOPLE_FIT = (
     Mutant(f"{_S}pass_plan.py", "return max(rules.MIN_NARROW_RADIUS, min(free, rules.NARROW_FACTOR * x / math.sqrt(p)))", "return max(rules.MIN_NARROW_RADIUS, free)", _MANNER),
     Mutant(f"{_S}pass_plan.py", "if p < rules.COLUMNS or pass_shares not in (", "if pass_shares not in (", _MANNER),
     Mutant(f"{_S}pass_plan.py", "score=self.noise.score * clip / self.clip),\n            uncut", "score=self.noise.score),\n            uncut", _RARE),
-    Mutant(f"{_S}passes.py", "size = length(w) * np.maximum(low, high)", "size = length(w) * np.abs(psi)", _WEIGHED),
+    Mutant(f"{_S}passes.py", "largest = np.maximum(both[0], both[1])", "largest = np.abs(psi)", _WEIGHED),
     Mutant(f"{_S}passes.py", "of_y, matrix[-1, -1] = matrix[-1, -1], 0.0", "pass", _WEIGHED),
     Mutant(f"{_S}passes.py", "(1.0 if weight is None else np.abs(weight))", "1.0", _WEIGHED),
     Mutant("dpmodels/scoring/models.py", "size = np.maximum((1.0 - lam) * np.abs(away), beyond)", "size = (1.0 - lam) * np.abs(away)", _MANNER),
@@ -109,6 +109,10 @@ _CELLS = ("tests/privacy/test_cells_sensitivity.py",)
 CELLS = (
     Mutant("dpmodels/sums/cells.py", "SHORTENED = 1.0 - 2.0**-24", "SHORTENED = 1.0", _CELLS),
     Mutant("dpmodels/sums/cells.py", "remainder & ((1 << bits) - 1)", "remainder", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "_EXACT, _BITS = 53, 20", "_EXACT, _BITS = 54, 20", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/sums/cells.py", "if most < 2.0**62", "if most < 2.0**66", ("tests/unit/sums/test_cells.py",)),
+    Mutant("dpmodels/core/rows.py", "if matrix is not of[0]:", "if matrix is None:", ("tests/unit/core/test_rows.py",)),
+    Mutant("dpmodels/core/rows.py", " & ~x.grid.missing[x.cells]", "", ("tests/unit/core/test_rows.py",)),
     Mutant("dpmodels/sums/cells.py", "_ROWS, _MANY = 1 << 13, 512", "_ROWS, _MANY = 1 << 20, 512", ("tests/unit/sums/test_cells.py",)),
     Mutant("dpmodels/sums/cells.py", "np.flatnonzero(square > 1.0)", "np.flatnonzero(square > 1.1)", ("tests/unit/sums/test_cells.py",)),
     Mutant("dpmodels/sums/cells.py", "column[self.places] = 0.0", "column[self.places] *= 1.0", ("tests/unit/sums/test_cells.py",)),
@@ -671,8 +675,8 @@ MUTANTS = (
     # -- exact noise in bulk
     Mutant(
         "dpmodels/privacy/noise.py",
-        "taken = (rank < need[of])",
-        "taken = (rank < need[of] + 1)",
+        "counts = np.minimum(counts, need)",
+        "counts = np.minimum(counts, need + 1)",
         ("tests/unit/privacy/test_bulk.py",),
     ),
     Mutant(

@@ -27,9 +27,9 @@ from dpmodels.proof.statistics import Gram
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend, Option
 from dpmodels.scoring.clip import missed_squares
-from dpmodels.scoring.coordinates import Coordinates, constant_direction, of_columns
+from dpmodels.scoring.coordinates import Coordinates, constant_direction
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
-from dpmodels.scoring.models import LeastSquares, roots
+from dpmodels.scoring.models import LeastSquares
 from dpmodels.scoring.rows import RowsPlan
 from dpmodels.scoring.rules import CLEAR_OF_NOISE, COLUMNS, LINEAR, OPENED
 from dpmodels.scoring.run import (
@@ -595,11 +595,12 @@ def _residual_variance(part: Part, share: float) -> float:
     meat, r = part.release.released[-1].meat, len(inference.H)
     if a is None or last.people or meat is None:
         return inference.variance(a) / share
-    back = roots(inference.H)[1]
-    J, noise = back @ meat @ back / last.tail_rows, last.noise.meat / last.tail_rows
+    # eigenvalues of H^{-1} J are those of H^{-1/2} J H^{-1/2}
+    noise, J = last.noise.meat / last.tail_rows, part.release.last.inverse @ meat / last.tail_rows
     even = max(float(np.trace(J)) / r, noise / r, 1e-12)
     from_scores = float(a @ meat @ a) / last.tail_rows / share
-    away = float(np.sum((J - even * np.eye(r)) ** 2))
+    J -= even * np.eye(r)
+    away = float(np.sum(J * J.T))
     weight = 1.0 / (1.0 + (noise * float(a @ a) / (_BY_LEVERAGE * even)) ** 2)
     if away > 0.0:
         weight = max(weight, 1.0 - r * (r + 1) / 2.0 * noise**2 / away)
@@ -621,8 +622,8 @@ def _r_squared(
     if not release.design.has_intercept or a is None or last.people:
         return {}
     # as a function of rows: aliased columns have no other
-    units = np.linalg.inv(of_columns(coordinates.unit, release.design.p).back()[0])
-    fitted = np.linalg.lstsq(units @ part.T, units @ part.params, rcond=None)[0]
+    theta = part.release.state.theta - coordinates.unit.shift[-1] * coordinates.constant
+    fitted = np.linalg.solve(part.release.before.W.T, theta)
     H = inference.H / share
     t = fitted - float(fitted @ H @ a) * a  # of fitted values about their mean
     H = H - np.outer(H @ a, H @ a)

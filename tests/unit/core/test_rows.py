@@ -215,3 +215,23 @@ def test_a_function_of_the_user_that_fails_takes_no_other_row_along():
 
     found = of_user(picky, Rows(np.array([[0.0, 2.0, np.nan, 1.0]]))).numbers
     np.testing.assert_array_equal(found, [[1.0, np.nan, np.nan, 2.0]])
+
+
+def test_an_image_of_another_matrix_with_the_number_of_this_one_is_not_taken():
+    """A cache that came from another process has numbers of objects that are gone there."""
+    x, wrong = cells(), (np.zeros((3, DESIGN.grid.cells)), np.zeros((3, 1)))
+    want = linear(MATRIX, cells()).numbers
+    x.cache[id(MATRIX)] = MATRIX.copy(), wrong
+    assert (linear(MATRIX, x).numbers == want).all() and want.any()
+    assert x.cache[id(MATRIX)][0] is MATRIX
+
+
+def test_complete_rows_are_found_among_cells():
+    d = table()
+    d.loc[::7, "g"], d.loc[::5, "y"], d.loc[::11, "k"] = "undeclared", np.nan, None
+    rows = Source(as_source(d), M)
+    (numbers, index), = [(a.copy(), b.copy()) for a, b in rows.cell_blocks(DESIGN, DESIGN.grid)]
+    x = CellRows(DESIGN.grid, numbers, index, {})
+    want = d.g.isin(list("abc")) & d.k.isin(list("uv")) & d.y.notna()
+    assert (complete(x).numbers[0] == want).all() and 10 < want.sum() < M
+    assert (complete(linear(MATRIX, x)).numbers[0] == want).all()

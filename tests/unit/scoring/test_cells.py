@@ -10,6 +10,8 @@ import pytest
 
 import dpmodels as dp
 from dpmodels.core.parallel import ParallelByCell
+from dpmodels.core.rows import complete
+from dpmodels.core.sets import Complete, Reading
 from dpmodels.errors import NotPrivateWarning
 from dpmodels.formula.build import build_design
 from dpmodels.formula.schema import Schema
@@ -246,3 +248,14 @@ def test_a_fit_by_cell_is_the_dense_fit(name, monkeypatch):
     assert np.allclose(by_cell.bse, dense.bse, rtol=6e-2 if "h" in formula else 5e-3)
     if "fit_stats" in options:
         assert by_cell.stats["deviance"] == pytest.approx(dense.stats["deviance"], rel=1e-3)
+
+
+@pytest.mark.parametrize("formula", ["y ~ h + c", "y ~ h * k + w + o", "y ~ h", "y ~ 0 + C(h) + t"])
+@pytest.mark.parametrize("subset", [None, "o > 0"])
+def test_complete_rows_are_counted_by_cell(formula, subset):
+    design = build_design(formula, SCHEMA, subset=subset)
+    rows, reading = Rows(as_source(frame()), N), Reading(design, (complete,), (Complete(1),))
+    dense = reading.over(rows.blocks(design)).arrays[0]
+    assert reading.total(rows, {}).arrays[0].tolist() == dense.tolist()
+    assert design.grid_of_images.wide or design.grid_of_factors is not None
+    assert 0 < int(dense[0]) < N << 20

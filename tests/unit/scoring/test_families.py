@@ -72,6 +72,13 @@ def test_the_score_is_that_of_statsmodels(name, link, y):
     assert beta == pytest.approx(wanted, rel=1e-8, abs=1e-9)
 
 
+@pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.canonical])
+def test_the_slope_of_a_canonical_link_is_the_variance_bit_for_bit(name):
+    family, eta = FAMILIES[name], np.linspace(-29.0, 29.0, 4001)
+    link = LINKS[family.canonical]
+    assert (family.variance(link.inverse(eta), family.alpha) == link.slope(eta)).all()
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize("tau", [0.25, 0.9])
 def test_the_score_of_a_quantile_vanishes_at_quantreg(tau):

@@ -183,14 +183,14 @@ def test_without_noise_what_the_clips_took_is_given_back():
     bins[AT_CLIP + 4] = 10.0  # lengths about 2^2.25 C
     released = Released(np.eye(r), U, bins=bins, taken=np.array([D, D_long]))
     state = replace(flat(r), constant=np.eye(r)[0])
-    found = taken(released, one, state, np.eye(r))
+    found = taken(released, one, state, np.eye(r), np.eye(r))
     assert found.score == pytest.approx(U + one.clip * (2.0 * D + 0.5 * D_long), rel=5e-3)
     assert found.moved == pytest.approx(one.clip * np.array([1.5 * D, D_long]), rel=5e-3)
     # beyond 2 C, less .4 times what the bin has up to 2 C
     assert found.far == pytest.approx(0.5 * one.clip * 10.0 * (2.0**2.25 - 2.0 - 0.4), rel=1e-4)
-    whole = taken(released, replace(one, whole=True), state, np.eye(r))  # nothing was cut
+    whole = taken(released, replace(one, whole=True), state, np.eye(r), np.eye(r))  # nothing was cut
     assert whole.score == pytest.approx(U + 0.5 * one.clip * D_long, rel=5e-3) and whole.far == 0.0
-    assert taken(replace(released, taken=None), one, state, np.eye(r)) is None
+    assert taken(replace(released, taken=None), one, state, np.eye(r), np.eye(r)) is None
 
 
 def test_the_posterior_of_what_was_taken():

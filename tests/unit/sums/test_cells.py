@@ -73,9 +73,25 @@ def test_products_over_cells_are_exact(r, K, bits, drop):
     Z = integers_of(zeta)
     want = np.vectorize(lambda v: v >> drop, otypes=[object])((Z * weights) @ Z.T)
     got = gram_of(zeta, weights, drop)
-    assert (got == want).all() and all(type(v) is int for v in got.ravel())
+    assert (got == want).all() and (got.dtype == np.int64 or all(type(v) is int for v in got.flat))
+    assert got.dtype == (np.int64 if np.abs(want).max() < 1 << 58 else object) or bits == 40
     signed = weights * rng.choice([-1, 1], K).astype(object)
     assert (sum_of(zeta, signed) == Z @ signed).all()
+
+
+@pytest.mark.parametrize("K", [1, 2, 3, 64, 65, 4096])
+@pytest.mark.parametrize("size", [8, 13, 32, 36, 43, 44, 62, 63, 64, 100])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_digits_hold_where_every_number_is_as_large_as_it_may_be(K, size, sign):
+    """Then sums of digits come close to 2^53, and with one bit more of a digit they would pass it."""
+    rng = np.random.default_rng(K)
+    zeta = np.stack([2.0**20 - rng.integers(0, 99, K), rng.integers(0, 99, K) - 2.0**20])
+    weights = np.array([sign * ((1 << size) - int(w)) for w in rng.integers(1, 99, K)], dtype=object)
+    Z = integers_of(zeta)
+    want = (Z * weights) @ Z.T
+    assert gram_of(zeta, weights).tolist() == want.tolist()
+    assert gram_of(zeta, weights, 40).tolist() == [[v >> 40 for v in row] for row in want.tolist()]
+    assert sum_of(zeta, weights).tolist() == (Z @ weights).tolist()
 
 
 def test_sums_of_many_rows_are_exact():
