@@ -7,6 +7,7 @@ counts is a choice by ranks, or all levels of a tree (``models/table/theory.md``
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -118,12 +119,14 @@ class Points(Sets):
         """
         levels = levels_for(self.points[number])
         sizes = tuple(WAYS**k + (k == 1) for k in range(1, levels + 1))  # the missing in the first
-
-        def take(sums: Integers) -> Added:
-            leaves = self.counts_of_number(sums, number).ravel()
-            return Added(tree_counts(leaves, n * self.unit_steps - int(leaves.sum())))
-
+        # audits put the steps of one unit in place of the total
+        take = functools.partial(self._nodes, number=number, total=n * self.unit_steps)
         return Query(Tree(levels, sizes, people=self.unit_steps > 1), over, take)
+
+    def _nodes(self, sums: Integers, number: int, total: int) -> Added:
+        """Return the nodes of the tree of a number; ``total``: steps of all units."""
+        leaves = self.counts_of_number(sums, number).ravel()
+        return Added(tree_counts(leaves, total - int(leaves.sum())))
 
     def ranks(
         self, number: int, q: Fraction, offset: int | None = None

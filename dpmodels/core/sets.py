@@ -288,7 +288,7 @@ class Reading:
     into: tuple[Any, ...]  # Set of each formula
     grid: Grid | None = None  # Grid of the cells of rows, or None if rows are filled
     by_cell: bool = False  # Whether sets sum by cell
-    images: dict[int, Any] = field(default_factory=dict)  # Of cells under maps of formulas: public
+    images: dict[int, Any] = field(default_factory=dict)  # Images of cells under maps: public
 
     @property
     def of_people(self) -> bool:

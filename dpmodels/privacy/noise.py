@@ -127,7 +127,7 @@ MARGIN = 2.0**-40
 SPARE = 4.0
 #: Proposals that are worked on together: their arrays stay in the caches.
 _PROPOSALS_AT_ONCE = 1 << 14
-#: Up to so many draws are made one by one.
+#: Largest number of draws that are made one by one.
 _ONE_BY_ONE = 5
 #: Largest whole part of -log U.
 _MOST = 60

@@ -40,7 +40,7 @@ class Step:
     nu: float  # Noise sd of its entries (svec)
     floor: float
     safe: Array  # (r, r): H with its eigenvalues floored
-    inverse: Array  # (r, r): of ``safe``
+    inverse: Array  # (r, r): inverse of ``safe``
     d: Array  # (r,): the step in w
     state: State  # After the step; after the last one only theta is new
     axes: tuple[Array, Array]  # (eigenvalues, eigenvectors): of H

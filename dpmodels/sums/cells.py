@@ -167,12 +167,12 @@ def _occupied(zeta: Array, weights: Integers) -> tuple[Array, Integers]:
     return (zeta[:, occupied], weights[occupied]) if few else (zeta, weights)
 
 
-def digits(weights: Integers, cells: int, more: int = 0) -> tuple[int, list[Array]]:
+def digits(weights: Integers, cells: int, longer: int = 0) -> tuple[int, list[Array]]:
     """Return (bits, digits as floats) of integers to the base ``2^bits``, lowest first.
 
     The last digit has the sign. A digit has ``33 - log2(cells)`` bits, so that products of it with
-    integers of 20 bits, added over all cells, are exact in float64. ``more``: there are digits for
-    integers of so many more bits.
+    integers of 20 bits, added over all cells, are exact in float64. ``longer``: bits of digits that
+    are added to those of the integers.
     """
     bits = _EXACT - _BITS - max(cells - 1, 1).bit_length()
     remainder: npt.NDArray[Any] = weights
@@ -181,7 +181,7 @@ def digits(weights: Integers, cells: int, more: int = 0) -> tuple[int, list[Arra
         size = max(int(remainder.max(initial=0)), -int(remainder.min(initial=0))).bit_length()
     except OverflowError:  # beyond 64 bits
         size = max(abs(int(w)).bit_length() for w in weights.flat)
-    count = max(1, math.ceil((size + more) / bits))
+    count = max(1, math.ceil((size + longer) / bits))
     out = []
     for k in range(count):
         digit = remainder if k == count - 1 else remainder & ((1 << bits) - 1)
