@@ -1,7 +1,7 @@
 """Scoring fits of units: centres, scales, and passes of two readings.
 
-Each pass first releases a histogram of the
-lengths of scores, then chooses its clip from it, then releases its sums (``method.md``, 8.3).
+A pass releases a histogram of the lengths of scores, chooses its clip from it, and then releases
+its sums (``method.md``, 8.3).
 """
 
 from __future__ import annotations
