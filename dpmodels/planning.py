@@ -181,7 +181,7 @@ class Plan(Shown, Generic[Detail]):
     @property
     def _forecasts_by_rows(self) -> bool:
         """Whether the fit ends by passes over rows, for whose coefficients there is a forecast."""
-        return bool(getattr(self.detail, "forecasts_coefficients", False))
+        return bool(getattr(self.detail, "over_rows", False))
 
     @property
     def reason_notes(self) -> list[Note]:

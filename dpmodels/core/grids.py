@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpmodels.core.rows import Rows
-from dpmodels.core.sets import Integers as Sets
+from dpmodels.core.sets import Integers
 from dpmodels.errors import PrivacyBugError
 from dpmodels.proof.sets import STEPS
 from dpmodels.proof.statistics import Ranks, Tree
-from dpmodels.sources.summed import Integers
+from dpmodels.sources.summed import Integers as Sums
 from dpmodels.sums.ask import Added, Query
 from dpmodels.sums.products import end_of_numbers
 from dpmodels.sums.rowmap import shares
@@ -34,7 +34,7 @@ STEPS_OF_RANKS = 256
 WAYS = 4
 
 
-class Points(Sets):
+class Points(Integers):
     """Counts at the points of grids, by group.
 
     A formula returns the places of a row on the grids, then the codes of its group if there are
@@ -67,9 +67,9 @@ class Points(Sets):
         groups = math.prod(self.groups)
         return [np.zeros((groups, size), dtype=np.int64) for size in self.points.values()]
 
-    def exact(self, sums: Any) -> Integers:
+    def exact(self, sums: Any) -> Sums:
         """Return the exact counts."""
-        return Integers(tuple(sums))
+        return Sums(tuple(sums))
 
     def add(
         self, sums: Any, chosen: Any, places: Rows, *more: Rows, starts: Any = None
@@ -107,7 +107,7 @@ class Points(Sets):
         inside = where < total.size
         np.add.at(total, where[inside], share[inside])
 
-    def counts_of_number(self, sums: Integers, number: int) -> Counts:
+    def counts_of_number(self, sums: Sums, number: int) -> Counts:
         """Return the exact counts of a number from the sums of a reading for this set alone."""
         counts: Counts = sums.arrays[0].arrays[list(self.points).index(number)]
         return counts
@@ -123,7 +123,7 @@ class Points(Sets):
         take = functools.partial(self._nodes, number=number, total=n * self.unit_steps)
         return Query(Tree(levels, sizes, people=self.unit_steps > 1), over, take)
 
-    def _nodes(self, sums: Integers, number: int, total: int) -> Added:
+    def _nodes(self, sums: Sums, number: int, total: int) -> Added:
         """Return the nodes of the tree of a number; ``total``: steps of all units."""
         leaves = self.counts_of_number(sums, number).ravel()
         return Added(tree_counts(leaves, total - int(leaves.sum())))
@@ -136,7 +136,7 @@ class Points(Sets):
         ``offset``: the target is so many ranks away and may lie beyond the grid (:func:`outward`).
         """
 
-        def find(sums: Integers) -> Counts:
+        def find(sums: Sums) -> Counts:
             counts = self.counts_of_number(sums, number)
             if offset is None:
                 return penalties(counts, q, unit=self.steps)

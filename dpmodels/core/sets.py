@@ -359,9 +359,9 @@ class Reading:
                 chosen = slice(None)
                 if coins is not None and starts is None:
                     chosen = coins.choose(m)
+                of_people = {} if starts is None else {"starts": starts}
                 for formula, into, sums in zip(self.formulas, self.into, adding, strict=True):
                     result = formula(z)
                     parts = result if isinstance(result, tuple) else (result,)
-                    of_people = {} if starts is None else {"starts": starts}
                     into.add(sums, chosen, *parts, **of_people)
         return Sums(tuple(into.exact(sums) for into, sums in zip(self.into, adding, strict=True)))

@@ -47,7 +47,7 @@ from dpmodels.scoring.notes import (
     wide_for_rows,
 )
 from dpmodels.scoring.program import fit_rows
-from dpmodels.scoring.rows import plan_rows, schedule_rows
+from dpmodels.scoring.rows import schedule_rows
 from dpmodels.scoring.run import Fitting, ModelSpec, Schedule, ScoringRelease, split_names
 from dpmodels.scoring.usable import Look
 
@@ -156,7 +156,7 @@ def fit_program(plan: Plan[Schedule], ranged: Design | None = None) -> Program:
             return End(why="ranges")
     rows = widen_ranges(design, plan.design)
     fit = fit_rows
-    if to.planned is not plan_rows:
+    if not to.over_rows:
         from dpmodels.scoring.units import fit_units as fit
     released, remarks = yield from fit(to, plan.request.relation, design, rows, usable)
     if to.model.closing is not None:
@@ -327,14 +327,13 @@ def _part(
         stopped = rows.columns(far) | fit.on_its_way
     if not fit.model.averages:
         stopped = stopped | _unconverged(fit, inference, T)
-    open_ = inference.undetermined(T) | inference.lost
+    open_, half = inference.undetermined(T) | inference.lost, half_widths(inference, T)
     if people:
         verb = plan.request.verb
         linear = verb in EFFECT_VERBS if fit.score is None else bool(fit.score.of_residual)
-        half = half_widths(inference, T)
         open_ |= too_wide(design, terms, half, linear=linear, params=params)
     elif fit.model.of_residual and of_columns:
-        open_ |= wide_for_rows(design, half_widths(inference, T), params, coordinates.ends)
+        open_ |= wide_for_rows(design, half, params, coordinates.ends)
     spread = _beside_places(fit, inference) if people else 0.0
     every_column = {
         _CLIPPED_UNITS: spread > rules.RESPONSE_SPREAD_OF_UNITS,
@@ -345,10 +344,10 @@ def _part(
     cut[_MOVED] = np.zeros(len(T), dtype=bool)
     if inference.allowance.moved is not None:
         moved = np.abs(T @ inference.allowance.scores @ inference.allowance.moved[0])
-        cut[_MOVED] = moved > rules.MUCH_MOVED * half_widths(inference, T)
+        cut[_MOVED] = moved > rules.MUCH_MOVED * half
     unit = float(coordinates.unit.scale[-1])
     part = Part(fit, inference, params, T, open_, unit, constant, cut=cut)
-    flags = _more_flags(plan, release, part, terms, stopped, of_columns=of_columns)
+    flags = _more_flags(plan, release, part, terms, stopped, half, of_columns=of_columns)
     return replace(part, flags={messages.NOT_CONVERGED: stopped} | flags)
 
 
@@ -437,10 +436,10 @@ def _free(plan: Plan[Any], n: float, rank: int) -> float:
 
 
 def _more_flags(
-    plan: Plan[Any], release: Release, part: Part, terms: Sequence[str], stopped: Mask, *,
-    of_columns: bool,
+    plan: Plan[Any], release: Release, part: Part, terms: Sequence[str], stopped: Mask,
+    half: Array, *, of_columns: bool,
 ) -> dict[Template, Mask]:  # fmt: skip
-    """Return coefficients beyond their ranges, with few events, and of separated events."""
+    """Return coefficients beyond their ranges, with few events, or separated (``half`` widths)."""
     fit, design, coordinates = part.release, release.design, release.detail.coordinates
     beyond = few = apart = np.zeros(len(part.params), dtype=bool)
     score = fit.score if of_columns else None
@@ -472,7 +471,7 @@ def _more_flags(
         apart = separated(design, coordinates, M, theta, A)
         apart = apart | stopped & separated(design, coordinates, M, theta, A, least)
         # an effect of noise is not one of separated events
-        apart = apart & (np.abs(part.params) > rules.MUCH_MOVED * widths(part.T))
+        apart = apart & (np.abs(part.params) > rules.MUCH_MOVED * half)
     return {
         messages.IMPLAUSIBLE: beyond, messages.FEW_EVENTS: few, messages.SEPARATED: apart,
     }  # fmt: skip

@@ -256,7 +256,7 @@ def schedule_rows(
     pilot = Pilot(every, windows, first)
     return Schedule(
         model, plan_rows, model.chains, design, rows, mu, shares, pilot, scales,
-        whole=request.split is None, forecasts_coefficients=True,
+        whole=request.split is None, over_rows=True,
     )  # fmt: skip
 
 

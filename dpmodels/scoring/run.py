@@ -255,8 +255,7 @@ class Schedule:
     scales: tuple[ScalePlan | WeightPlan, ...] = ()  # Releases before the start
     clusters: ClusterPlan | None = None  # Pass by cluster, after the others
     people: bool = False  # The unit is a person
-    # Coefficients are forecast one by one, by limits calibrated on passes over rows.
-    forecasts_coefficients: bool = False
+    over_rows: bool = False  # Passes are over rows, for whose coefficients there is a forecast
     # The shares are those of the rules: the last pass may give a part to passes before it.
     whole: bool = True
     look: Look | None = None  # Count of usable rows before the fit
