@@ -295,7 +295,7 @@ def main():
         f"{int(np.sum((low <= seen) & (seen <= high)))}. {args.reps} fits a design, eps = 1, delta "
         "= 1e-6, 10 000 rows or people unless the name says another number. Fits r have seed "
         "1000 + r, samples `default_rng([41, r])` of real and `default_rng([43, n, r])` of made "
-        "tables. Constants were set on these designs: for others see `scoring_rules.md`, 73."
+        "tables. Constants were set on these designs: for others see `scoring_rules.md`, 73 and 84."
     )
     print(text)
     of_words = table_of_words(max(args.reps // 5, 4)) if args.words else []

@@ -72,13 +72,6 @@ def error_of_row(request: Request, family: Family, y: Column, facts: Facts) -> f
     return family.error_at(mean_of_response(family, y, facts), link, alpha_of_request(request))
 
 
-def error_of_quantile(tau: float) -> float:
-    """Return the asymptotic error of a quantile of normal values, times root n over their sd."""
-    from scipy.stats import norm
-
-    return math.sqrt(tau * (1.0 - tau)) / float(norm.pdf(norm.ppf(tau)))
-
-
 def _row_information(request: Request, design: Design, facts: Facts) -> float:
     """Return the information of a row about its linear predictor, at most that of a linear model.
 

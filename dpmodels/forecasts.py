@@ -20,7 +20,6 @@ from dpmodels.coefficient_forecasts import (
     Facts,
     alpha_of_request,
     check_correlations,
-    error_of_quantile,
     error_of_row,
     family_of_request,
     mean_of_response,
@@ -30,7 +29,7 @@ from dpmodels.errors import RequestError, check_among, shown
 from dpmodels.families import EVENTS_OF_SURVIVAL, Family
 from dpmodels.formula.design import Column
 from dpmodels.lazy import pd, special
-from dpmodels.planning import SPREAD, Plan, Replanning, spreads
+from dpmodels.planning import SPREAD, Later, Plan, Replanning, spreads
 from dpmodels.records import Request
 from dpmodels.scoring.expected import Expectation, ScoreLengths, spread_of_tail
 from dpmodels.scoring.models import Quantile
@@ -214,13 +213,6 @@ def _place(plan: Plan[Any], name: str) -> tuple[int, str]:
     return 0, name
 
 
-def _quantile(plan: Plan[Any], model: int) -> float | None:
-    """Return the quantile of a model of a call, or None for other models."""
-    chains = getattr(getattr(plan.detail, "model", None), "chains", ())
-    score = chains[model].score if chains else None
-    return score.tau if isinstance(score, Quantile) else None
-
-
 def unit_error(plan: Plan[Any], facts: Facts, model: int = 0) -> float | None:
     """Return the sampling error of a coefficient times root n, of a column of sd 1, or None.
 
@@ -236,8 +228,8 @@ def unit_error(plan: Plan[Any], facts: Facts, model: int = 0) -> float | None:
         return None
     if family is None or family.link == "identity":
         error = facts.sd.get(y.name, assumed_sds(plan).get(y.name))
-        tau = _quantile(plan, model)
-        return error if error is None or tau is None else error * error_of_quantile(tau)
+        chains = getattr(plan.detail, "chains", ())
+        return error if error is None or not chains else error * chains[model].score.normal_error
     if y.interval is None and facts.events is None:
         return None
     return _error_of_mean(plan, family, facts, y)
@@ -327,53 +319,45 @@ def assumed_sds(plan: Plan[Any]) -> dict[str, float]:
 
 
 def errors_as(plan: Plan[Any], facts: Facts) -> dict[str, float]:
-    """Return the privacy errors that a plan without facts expects once these facts are known.
+    """Return the privacy errors that a plan expects with these facts.
 
     The noise of a fit by scores is in proportion to the sampling error of a row; other methods
     know no residual.
     """
+    narrow, errors, out = _narrow(plan, facts), plan.expected_se, dict[str, float]()
     if _takes_variances(plan):
-        return dict(plan.expected_se)  # of these already
-    assumed, out = assumed_sds(plan), dict[str, float]()
+        return dict(errors)  # of these already
     factors = variance_inflation(plan.design, facts.correlations)
-    models = getattr(plan.detail, "chains", ()) if hasattr(plan.detail, "scoring") else ()
-    ratios = [_error_ratio(plan, facts, i) for i in range(len(models))] or [1.0]
-    for name, error in plan.expected_se.items():
-        model, column = _place(plan, name)
-        narrow = (
-            assumed[column] / facts.sd.get(column, assumed[column]) if column in assumed else 1.0
-        )
+    if hasattr(plan.detail, "scoring"):
+        if plan.verdict == "not determined":
+            return {}
+        errors = plan.detail.errors(
+            lambda i: _expectation(plan, facts, i).privacy, spreads(plan.design) * narrow,
+            [_error_ratio(plan, facts, i) for i in range(len(plan.detail.chains))],
+        )  # fmt: skip
+        narrow = np.ones_like(narrow)
+    by_name = dict(zip(plan.design.names, narrow.tolist(), strict=True))
+    for name, error in errors.items():
+        column = _place(plan, name)[1]
+        variance = factors.get(column, 1.0)
         if plan.request.options.get("re") is not None:  # in proportion to each sampling error
-            narrow *= math.sqrt(people_factor(plan, facts, column) / people_factor(plan, facts))
-        out[name] = error * ratios[model] * math.sqrt(factors.get(column, 1.0)) * narrow
+            variance *= people_factor(plan, facts, column) / people_factor(plan, facts)
+        out[name] = error * math.sqrt(variance) / by_name[column]
     return out
 
 
+def _narrow(plan: Plan[Any], facts: Facts) -> Array:
+    """Return the given sds of columns over those that the plan assumes, (p,)."""
+    assumed = assumed_sds(plan)
+    sds = [(name, assumed.get(name)) for name in plan.design.names]
+    return np.array([facts.sd.get(name, sd) / sd if sd else 1.0 for name, sd in sds])
+
+
 def _error_ratio(plan: Plan[Any], facts: Facts, model: int) -> float:
-    """Return the privacy error of a model by these facts over that of a plan without facts."""
-    ratio, of_facts = 1.0, unit_error(plan, facts, model)
-    assumed = unit_error(plan, Facts(), model)
-    if of_facts is not None and assumed:
-        ratio = of_facts / assumed
-    ratio *= math.sqrt(people_factor(plan, facts)) * _expectation(plan, facts, model).privacy
-    return ratio * _longest_rows(plan, model)
-
-
-def _longest_rows(plan: Plan[Any], model: int) -> float:
-    """Return the planned noise of quantiles over that of a plan without facts.
-
-    Such a plan takes the clip for no longer than the longest score at the assumed spreads; rows
-    of real columns are longer.
-    """
-    if _quantile(plan, model) is None or plan.detail.people:
-        return 1.0
-    scoring = plan.detail.scoring(plan.design.p, plan.request.relation)
-    name = plan.detail.chains[model].named(plan.design.names)[-1]
-    sd, error = assumed_sds(plan).get(plan.design.names[-1]), unit_error(plan, Facts(), model)
-    expected = plan.expected_se.get(name)
-    if sd is None or error is None or not expected:
-        return 1.0
-    return float(scoring.passes[-1].noise.score / scoring.n * error / sd / expected)
+    """Return the error of a row by these facts over that of a plan without facts."""
+    of_facts, assumed = unit_error(plan, facts, model), unit_error(plan, Facts(), model)
+    ratio = of_facts / assumed if of_facts is not None and assumed else 1.0
+    return ratio * math.sqrt(people_factor(plan, facts))
 
 
 def errors_by(
@@ -385,14 +369,15 @@ def errors_by(
     Of methods whose plans take variances, the options hold these and the sd of the residuals.
     """
     options = dict(options)
-    if _takes_variances(plan):
+    if _takes_variances(plan) and facts != Facts(rows=facts.rows):
         response = "" if plan.design.response is None else plan.design.response.name
         options = {"sigma": facts.sd.get(response), **options}
         options["variances"] = {k: v * v for k, v in facts.sd.items() if k != response}
 
     def rescaled(rows: int, budget: float) -> Plan[Any]:
         result = make(rows, budget)
-        return replace(result, facts=facts, expected_se=errors_as(result, facts))
+        errors = Later(functools.partial(errors_as, result, facts))
+        return replace(result, facts=facts, expected_se=errors)
 
     return rescaled, options
 
@@ -494,12 +479,11 @@ def _expectation(
     """
     if not hasattr(plan.detail, "scoring"):
         return Expectation()
-    scoring = plan.detail.scoring(plan.design.p, plan.request.relation)
-    stops = plan.design.survival is not None
-    if model:  # the expectation is that of the first
-        scoring = replace(scoring, chains=(scoring.chains[model], *scoring.chains[:model]))
+    spread = spreads(plan.design) * _narrow(plan, facts)
+    state, coordinates = plan.detail.guessed(model, spread, _error_ratio(plan, facts, model))
+    scoring = plan.detail.scoring(coordinates.rank, plan.request.relation)
     lengths = _score_lengths(plan, facts, model)
-    return scoring.expected(lengths, stops=stops)
+    return scoring.expected(model, lengths, state, coordinates, plan.design)
 
 
 def _score_lengths(plan: Plan[Any], facts: Facts, model: int = 0) -> ScoreLengths:
@@ -508,9 +492,9 @@ def _score_lengths(plan: Plan[Any], facts: Facts, model: int = 0) -> ScoreLength
     if plan.design.survival is not None or y is None:
         return ScoreLengths()
     rho = mean_correlation(plan, facts)
-    tau = _quantile(plan, model)
-    if tau is not None and not plan.detail.people:  # a residual above the fit is an event
-        return ScoreLengths(events=1.0 - tau)
+    score = plan.detail.chains[model].score  # of people a model of units
+    if isinstance(score, Quantile):  # a residual above the fit is an event
+        return ScoreLengths(events=1.0 - score.tau)
     if family is not None and family.is_event:
         events = mean_of_response(family, y, facts)
         return ScoreLengths(rows=facts.rows, rho=rho, events=events)
@@ -554,7 +538,7 @@ def _tail_of_counts(plan: Plan[Any], family: Family, facts: Facts, y: Column) ->
 
 
 #: Power is printed with a range: that of effects divided and multiplied by these factors. It holds
-#: 29 of 30 designs (``benchmarks/results/forecasts.md``), and 14 of 16 that no constant was set on
+#: 30 of 30 designs (``benchmarks/results/forecasts.md``), and 14 of 16 that no constant was set on
 #: (``benchmarks/results/scoring_rules.md``, 74).
 POWER_RANGE = (1.5, 1.25)
 

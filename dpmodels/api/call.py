@@ -526,14 +526,12 @@ def plan(
     from dpmodels.coefficient_forecasts import rare_bases
     from dpmodels.forecasts import Replanned, checked_facts, errors_by, power
 
-    if asks_power or any(value is not None for value in typed_facts.values()):
-        facts = checked_facts(result, **typed_facts, rows=options.get("rows_per_unit"))
-        make, options = errors_by(make, result, facts, options)
-        result = make(n, eps)
-        result = replace(result, advice=(*result.advice, *rare_bases(result.design, facts.sd)))
-    result = replace(result, again=Replanned(make))
-    if advice:
-        result = replace(result, advice=(advice, *result.advice))
+    facts = checked_facts(result, **typed_facts, rows=options.get("rows_per_unit"))
+    make, options = errors_by(make, result, facts, options)
+    result = make(n, eps)
+    first = (advice,) if advice else ()
+    last = rare_bases(result.design, facts.sd)
+    result = replace(result, advice=(*first, *result.advice, *last), again=Replanned(make))
     if want is None or (isinstance(want, str) and not asks_power):  # a plan of a test has its power
         return result
     if asks_power:

@@ -23,7 +23,7 @@ from dpmodels.core.rows import Rows, complete, linear, only_where, stack, total,
 from dpmodels.core.units import PairAverages, Scores, UnitFormula
 from dpmodels.errors import RequestError
 from dpmodels.families import assumed_mean, family_of
-from dpmodels.planning import RESIDUAL, SPREAD, Later, Plan, planning_rows
+from dpmodels.planning import RESIDUAL, SPREAD, Plan, planning_rows
 from dpmodels.privacy.mechanisms import Gaussian, Step
 from dpmodels.registry import BOUNDS_SHARE, GUESS, STOP, Backend, Method, Option, register_method
 from dpmodels.scoring.fit import Part, estimate_fit, plan_fit, release_fit
@@ -486,9 +486,8 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
     chain = Chain(EffectModel(poisson, float(request.unit.rows), amounts))
     if poisson:
         guess = 2.0 * assumed_mean(family_of("poisson"), response) ** -0.5  # half the sd within
-    planned = plan_fit(request, design, rows, ModelSpec((chain,), guess=guess), of_units=True)
-    slopes = Later(lambda: {k: se for k, se in planned.expected_se.items() if k != "Intercept"})
-    return replace(planned, expected_se=slopes)
+    model = ModelSpec((chain,), guess=guess, level=False)
+    return plan_fit(request, design, rows, model, of_units=True)
 
 
 def _back(_: ScoringRelease, fit: Fitting) -> tuple[Array, Array]:

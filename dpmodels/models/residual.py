@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from dpmodels.arrays import Array
-from dpmodels.coefficient_forecasts import error_of_quantile
 from dpmodels.core.rows import entry
 from dpmodels.errors import RequestError, did_you_mean, shown
 from dpmodels.families import LINKS, family_of
 from dpmodels.formula.design import Design
-from dpmodels.planning import SPREAD, Later, Plan, planning_rows
+from dpmodels.planning import SPREAD, Plan, planning_rows
 from dpmodels.records import Estimate, Release, Request
 from dpmodels.registry import Backend, Option, positive, register_method, scoring_method
 from dpmodels.scoring import rules
@@ -63,12 +62,7 @@ def plan_quantile(request: Request, design: Design, n: int | None) -> Plan[Any]:
     taus = taus_of(request["tau"])
     labels = [f"tau = {tau:g}" if len(taus) > 1 else "" for tau in taus]
     chains = tuple(Chain(Quantile(tau=tau), label) for tau, label in zip(taus, labels, strict=True))
-    planned = plan_fit(request, design, planning_rows(request, n), ModelSpec(chains, guess=SPREAD))
-    expected, errors = planned.expected_se, dict[str, float]()
-    for tau, chain in zip(taus, chains, strict=True):
-        errors |= dict.fromkeys(chain.named(design.names), error_of_quantile(tau))
-    later = Later(lambda: {name: se * errors[name] for name, se in expected.items()})
-    return replace(planned, expected_se=later)
+    return plan_fit(request, design, planning_rows(request, n), ModelSpec(chains, guess=SPREAD))
 
 
 def estimate_quantile(plan: Plan[Any], release: Release) -> Estimate:
@@ -242,8 +236,7 @@ def plan_mest(request: Request, design: Design, n: int | None) -> Plan[Any]:
     fixed = request["scale"]
     if fixed is not None and isinstance(score, Huber):
         score = replace(score, given=float(fixed))
-    guess = SPREAD * (error_of_quantile(score.tau) if isinstance(score, Quantile) else 1.0)
-    model = ModelSpec((Chain(score),), guess=guess)
+    model = ModelSpec((Chain(score),), guess=SPREAD)
     return plan_fit(request, design, planning_rows(request, n), model)
 
 

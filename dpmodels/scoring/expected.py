@@ -22,7 +22,7 @@ from dpmodels.scoring.clip import UP_TO_SECOND, Lengths, chosen_clip, first_clip
 from dpmodels.scoring.intervals import stretch
 from dpmodels.scoring.models import State, Traits, scaled_up
 from dpmodels.scoring.pass_plan import PassPlan
-from dpmodels.scoring.taken import noise_if_nothing_is_cut, taken
+from dpmodels.scoring.taken import taken
 
 
 @functools.cache
@@ -98,13 +98,10 @@ def _learnt_scale(lengths: ScoreLengths, r: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Expectation:
-    """Expected inference of a coefficient, relative to the errors of its plan without facts.
-
-    Printed numbers are (k,) equally likely draws.
-    """
+    """Expected inference of a coefficient. Printed numbers are (k,) equally likely draws."""
 
     sampling: float = 1.0  # Factor of the sampling error
-    privacy: float = 1.0  # Factor of the privacy error
+    privacy: float = 1.0  # Privacy error, in coordinates whitened by the state of a plan
     # Printed variances over actual ones
     printed_sampling: Array = field(default_factory=lambda: np.ones(1))
     printed_privacy: Array = field(default_factory=lambda: np.ones(1))
@@ -115,29 +112,29 @@ class Expectation:
 
 @functools.lru_cache(maxsize=1024)
 def of_rows(
-    passes: tuple[PassPlan, ...], score: Traits, lengths: ScoreLengths
+    passes: tuple[PassPlan, ...], score: Traits, lengths: ScoreLengths, most: tuple[float, float]
 ) -> Expectation:
-    """Return the expectation of a fit by passes over rows."""
+    """Return the expectation of a fit by passes over rows; ``most``: largest |v| and |s|."""
     last, r, n = passes[-1], passes[-1].p, passes[-1].rows
     m, typical = lengths.events, score.jump * math.sqrt(r)
     if score.can_be_rare and m is not None:
         share = min(m, 1.0 - m) + rules.UNSURE_SHARE / last.strength
         typical = math.sqrt(r * max(1.0 / share - 1.0, 1.0))
-    planned, last = last, last.suited(typical, score, last)
-    before_facts = noise_if_nothing_is_cut(last) if last.two_clips else planned.noise.score
+    last = last.suited(typical, score, last, most)
     scale = 1.0 if score.bounded or score.is_event else _learnt_scale(lengths, r)
     octaves = (np.arange(rules.BINS + 1) - rules.AT_CLIP) / 2.0
     edges = last.clip / math.sqrt(r) * scale * 2.0**octaves
     counts = lengths.counts(edges, n, r)
-
+    # part of the signs of cut rows that do not cancel: more in a long tail of residuals
+    uneven = 0.5 if score.averages and lengths.spread else 0.25
     rng = np.random.default_rng(0)
 
     def drawn_pass(bins: Array) -> Released:
         of_noise = None
-        if last.two_clips:  # half of the rows that are cut have one sign
+        if last.two_clips:
             sd = last.noise.score / (ROOT * last.clip)
             of_noise = sd * rng.normal(size=(last.blocks - 1, r))
-            of_noise[0] += 0.5 / math.sqrt(r) * float(counts @ UP_TO_SECOND)
+            of_noise[0] += uneven / math.sqrt(r) * float(counts @ UP_TO_SECOND)
         return Released(np.eye(r), np.zeros(r), bins=bins, taken=of_noise)
 
     draws = _draws(counts, last.noise.count, rules.FORECAST_DRAWS[0], rng)
@@ -146,8 +143,9 @@ def of_rows(
     sd = last.noise.score / n
     eye = np.eye(r)
     state = State(eye[-1], eye, 1.0, eye, constant=eye[0])
-    # in intervals the information is lowered by the second order of its noise
-    lowered = 1.0 - min((last.noise.information / n) ** 2 / 2.0 * (r + 1.0), 0.5)
+    # mean square of the noise of the information, by whose second order intervals lower it
+    noisy = (last.noise.information / n) ** 2 / 2.0 * (r + 1.0)
+    lowered = 1.0 - min(noisy, 0.5)
     table = []
     for released in map(drawn_pass, draws):
         missed, two = missed_squares(released, last), taken(released, last, state, eye, eye)
@@ -162,8 +160,14 @@ def of_rows(
     far = last.noise.information / n * math.sqrt(2.0 * r)
     far = stretch(far, rules.ROWS_BEAR, rules.STRETCH_MAX)
     far *= rules.FORECAST_EXCESS[1 if score.is_event else 0] / lowered
+    actual = privacy * scale * sd
+    if not score.averages:  # their information is of one pass, and its inverse is larger: 1 + 3 E^2
+        early = passes[-2:][0]
+        last_step = math.sqrt(r * (sd**2 + (early.noise.score / early.rows) ** 2))
+        crossed = 2.0 * score.jump * last_step / n  # rows between the last two fits
+        actual *= math.sqrt(1.0 + 3.0 * noisy + crossed / sd**2)
     return Expectation(
-        1.0, privacy * scale * last.noise.score / before_facts, far**2 * square,
+        1.0, actual, far**2 * square,
         (far / privacy) ** 2 * added, bias / privacy, rules.BIAS_PART[0 if score.averages else 1],
     )  # fmt: skip
 
@@ -196,15 +200,10 @@ def of_units(
         total = 0.0 if stops else released.overflow(clip)
         clips.append(clip)
         bias.append(max(BASE_BIAS, one_way(r) * total / (per_clip * clip)))
-    sampling = by_noisy_information(noise)  # as of the privacy error
-    privacy = float(np.median(clips)) / (rules.FORECAST_CLIP * first)
+    sampling = 1.0 / max(1.0 - rules.FORECAST_STRETCH * noise**2, 0.25)  # by the noisy information
+    privacy = float(np.median(clips)) * per_clip / N * sampling
     printed = np.exp(2.0 * rules.FORECAST_STRETCH * noise**2 * _normal_grid(len(bias)))
     return Expectation(sampling, privacy, printed, printed, np.array(bias), rules.BIAS_PART[1])
-
-
-def by_noisy_information(noise: float) -> float:
-    """Return the factor of the errors of units for an information of this noise over its size."""
-    return 1.0 / max(1.0 - rules.FORECAST_STRETCH * noise**2, 0.25)
 
 
 def _draws(counts: Array, sd: float, many: int, rng: np.random.Generator) -> Array:

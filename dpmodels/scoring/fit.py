@@ -106,7 +106,7 @@ def plan_fit(
     for name, share in zip(split_names(scoring.before, len(to.shares)), to.shares, strict=True):
         if share:  # nothing is released of what is public
             printed[name] = share * (left - math.fsum(closes.values()))
-    numbers, expected = scoring.shown(to)
+    numbers = scoring.shown()
     verdict, sentence = forecast.of(noise)
     return paid.plan(
         design, n,
@@ -114,8 +114,7 @@ def plan_fit(
         shares=printed | closes, passes=passes + len(opening) + len(closes),
         scales=numbers if look is None else {**look.printed, **numbers},
         advice=scoring.advice() if noise > forecast.high_noise else (),
-        expected_se=expected, detail=to, forecast=sentence, verdict=verdict,
-        notes=getattr(model.opening, "notes", ()),
+        detail=to, forecast=sentence, verdict=verdict, notes=getattr(model.opening, "notes", ()),
     )  # fmt: skip
 
 

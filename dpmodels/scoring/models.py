@@ -326,6 +326,11 @@ class Model(ABC):
         """Larger ``|psi|`` if psi has two values for any fit, or 0 if it has more."""
         return 0.0
 
+    @property
+    def normal_error(self) -> float:
+        """Asymptotic error of a coefficient by normal residuals, over that of least squares."""
+        return 1.0
+
     def events_of(self, state: State, before: Array, eta: Array) -> Array:
         """Return events (or counts) at linear predictors, over the information as of before."""
         raise NotImplementedError
@@ -469,6 +474,12 @@ class Quantile(Model):
     def jump(self) -> float:
         """The larger of tau and 1 - tau, over the root of their product."""
         return max(self.tau, 1.0 - self.tau) / self._root
+
+    @property
+    def normal_error(self) -> float:
+        """``sqrt(tau (1 - tau))`` over the normal density at the quantile."""
+        at = float(special.ndtri(self.tau))
+        return self._root * math.sqrt(2.0 * math.pi) * math.exp(0.5 * at * at)
 
     def white(self, before: State, after: State, H: Array) -> Array:
         """Return the root of the second moments of u: rows and scores stay parallel."""

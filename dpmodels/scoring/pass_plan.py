@@ -139,7 +139,7 @@ class PassPlan:
     def of_part(self, part: float) -> PassPlan:
         """Return the pass with this part of its rows: clip and radii follow it, as they follow n.
 
-        Noise is in proportion to them, so the ledger stays as it is, as in :meth:`within`.
+        Noise is in proportion to them, so the ledger stays as it is, as in :meth:`suited`.
         """
         if part >= 1.0:
             return self
@@ -159,44 +159,40 @@ class PassPlan:
         )  # fmt: skip
         return smaller.of_rows(self.rows * part)
 
-    def within(self, row: float, score: float) -> PassPlan:
-        """Return the pass with radii that rows and scores in the declared ranges can reach.
-
-        The arguments are the largest |v| and |s| in these ranges (inf: no bound), by public and
-        released numbers. No proof depends on them: longer ones are clipped in any case. Noise is in
-        proportion to a radius, so the ledger stays as it is.
-        """
-        R, C = self.information, self.clip
-        if row >= R and score >= C:
-            return self
-        R, C = min(R, row), min(C, score)
-        noise = replace(
-            self.noise,
-            information=self.noise.information * (R / self.information) ** 2,
-            score=self.noise.score * C / self.clip,
-        )
-        return replace(self, information=R, clip=C, noise=noise, whole=score <= C)
-
-    def suited(self, longest: float, score: Model | Traits, last: PassPlan) -> PassPlan:
+    def suited(
+        self, longest: float, score: Model | Traits, last: PassPlan,
+        most: tuple[float, float] = (math.inf, math.inf),
+    ) -> PassPlan:  # fmt: skip
         """Return the pass with a clip for L, the ``longest`` score that a typical row can have.
 
         Rows of a bounded response are weighed before it is seen, with ``C = min(.8 C, 1.2
         sqrt(n)/q)``, in least squares at least L. The second C, n and q, the noise sd of the sum of
         scores over C, are those of the ``last`` pass. A shorter C has less noise, but moves the
         target of a model that is not exact (``method.md``, 5.11). Else a second clip tells what the
-        first took in the last pass, and C is a part of the rule's. Noise is in proportion to C, so
-        the ledger stays as it is, as in :meth:`within`.
+        first took in the last pass, and C is a part of the rule's.
+
+        ``most``: the largest |v| and |s| in the declared ranges (inf: no bound), by public and
+        released numbers; radii are no larger. No proof depends on these numbers: longer rows are
+        clipped in any case. Noise is in proportion to a radius, so the ledger stays as it is.
         """
         rare = rules.RARE_CLIP * longest > rules.HUMP_PART * self.clip
         weighs = score.outcomes is not None and (rare or score.bounded)
         clip = rules.FIRST_CLIP * self.clip if self.two_clips else self.clip
         if weighs:
-            noise = last.noise.score / last.clip / math.sqrt(last.rows)  # over a sampling error
+            over_error = last.noise.score / last.clip / math.sqrt(last.rows)  # noise over sampling
             least = longest if score.averages else 0.0  # no line fits a share exactly
-            clip = max(least, min(rules.UNCUT_CLIP * last.clip, rules.UNCUT_NOISE / noise))
+            clip = max(least, min(rules.UNCUT_CLIP * last.clip, rules.UNCUT_NOISE / over_error))
+        noise = replace(self.noise, score=self.noise.score * clip / self.clip)
+        R, C, whole = min(self.information, most[0]), min(clip, most[1]), self.whole
+        if self.information > R or clip > C:
+            noise = replace(
+                noise, information=noise.information * (R / self.information) ** 2,
+                score=noise.score * C / clip,
+            )  # fmt: skip
+            whole = most[1] <= C
         return replace(
-            self, clip=clip, noise=replace(self.noise, score=self.noise.score * clip / self.clip),
-            uncut=weighs, weighted=self.weighted or weighs, rare=rare,
+            self, information=R, clip=C, noise=noise, whole=whole, uncut=weighs,
+            weighted=self.weighted or weighs, rare=rare,
         )  # fmt: skip
 
 

@@ -18,7 +18,6 @@ from dpmodels.core.rows import Rows, length, linear
 from dpmodels.formula.design import Design
 from dpmodels.scoring.coordinates import Coordinates, longest_row
 from dpmodels.scoring.models import Evaluate, Model, State, plain
-from dpmodels.scoring.pass_plan import PassPlan
 from dpmodels.sums.products import SHRINK, filled
 from dpmodels.sums.scaling import UnitScale
 
@@ -114,24 +113,17 @@ def row_of(
     return row, turn
 
 
-def within(
-    planned: PassPlan, last: PassPlan, score: Model, state: State, coordinates: Coordinates,
-    design: Design,
-) -> PassPlan:  # fmt: skip
-    """Return the pass with a clip for its longest typical scores, and radii that rows can reach.
-
-    ``last``: the last pass.
-    """
-    planned = planned.suited(score.typical_long(state), score, last)
+def reach(
+    score: Model, state: State, coordinates: Coordinates, design: Design
+) -> tuple[float, float]:
+    """Return the largest |v| and |s| of a row in the declared ranges (inf: no bound)."""
     psi, omega = score.most(state)
     if not math.isfinite(psi):
-        return planned
+        return math.inf, math.inf
     row = longest_row(design, coordinates, state.W)
     place = design.auxiliary_place("weights")
     if place is not None:
         interval = design.z[place].interval
         weight = math.inf if interval is None else interval[1] / coordinates.mean_weight
         psi, omega = psi * weight, omega * weight
-    if row * psi > 0.0:
-        planned = planned.within(row * math.sqrt(omega), row * psi)
-    return planned
+    return (row * math.sqrt(omega), row * psi) if row * psi > 0.0 else (math.inf, math.inf)

@@ -29,7 +29,7 @@ from dpmodels.scoring.known import Known, known_entries
 from dpmodels.scoring.models import Start, State, mean_row
 from dpmodels.scoring.notes import moves_on, public_rows, too_long
 from dpmodels.scoring.pass_plan import PassPlan
-from dpmodels.scoring.passes import row_of, within
+from dpmodels.scoring.passes import reach, row_of
 from dpmodels.scoring.rows import RowsPlan
 from dpmodels.scoring.run import Fitting, Schedule, ScoringRelease, centre_of
 from dpmodels.scoring.scales import WeightPlan, located, weighed
@@ -194,8 +194,11 @@ def scoring_pass(
     """
     read = to.pilot.read(last=planned.last)
     plans = [
-        within(planned, to.passes[-1], fit.model, fit.state, coordinates, rows) for fit in fits
-    ]
+        planned.suited(
+            fit.model.typical_long(fit.state), fit.model, to.passes[-1],
+            reach(fit.model, fit.state, coordinates, rows),
+        ) for fit in fits
+    ]  # fmt: skip
     if any(plan.rare for plan in plans):
         # events are rare: if only one row in k were read, noise would be k times larger relative
         # to them

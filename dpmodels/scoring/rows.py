@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from dpmodels.core.parallel import Parallel, costs_of_pass
 from dpmodels.formula.design import Design
 from dpmodels.places import ALL_ROWS
-from dpmodels.planning import Later
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.records import Request
@@ -37,7 +35,7 @@ from dpmodels.scoring.pass_plan import (
     plan_pass,
     policy_of,
 )
-from dpmodels.scoring.passes import row_of, within
+from dpmodels.scoring.passes import reach, row_of
 from dpmodels.scoring.rules import Forecast, PassShares
 from dpmodels.scoring.run import (
     Chain,
@@ -51,7 +49,6 @@ from dpmodels.scoring.run import (
     split_names,
 )
 from dpmodels.scoring.scales import ScalePlan, WeightPlan, numbers_of
-from dpmodels.scoring.taken import noise_if_nothing_is_cut
 
 
 @dataclass(frozen=True)
@@ -72,9 +69,13 @@ class RowsPlan(ScoringPlan):
     before: ClassVar[tuple[str, ...]] = ("start",)
     forecast: ClassVar[Forecast] = rules.OF_ROWS
 
-    def expected(self, lengths: ScoreLengths, *, stops: bool) -> Expectation:
-        """Return the expected inference of a coefficient."""
-        return of_rows(self.passes, Traits.of(self.chains[0].score), lengths)
+    def expected(
+        self, i: int, lengths: ScoreLengths, state: State, coordinates: Coordinates, design: Design
+    ) -> Expectation:
+        """Return the expected inference of a coefficient of model i at this state."""
+        score = self.chains[i].score
+        most = reach(score, state, coordinates, design)
+        return of_rows(self.passes, Traits.of(score), lengths, most)
 
     @property
     def ledger(self) -> tuple[LedgerStep, ...]:
@@ -107,22 +108,13 @@ class RowsPlan(ScoringPlan):
             ),
         )  # fmt: skip
 
-    def shown(self, to: Schedule) -> tuple[dict[str, float], Mapping[str, float]]:
-        """Return public numbers, and expected errors where the information will be determined."""
-        numbers = {
-            "public noise ratio": noise_ratio(to.mu, to.design.p, to.rows),
+    def shown(self) -> dict[str, float]:
+        """Return public numbers."""
+        return {
+            "public noise ratio": noise_ratio(self.mu, self.p, self.n),
             "noise of the information": self.noise,
             "clip of scores": self.passes[-1].clip,
         }
-        if self.noise > rules.OF_ROWS.high_noise:
-            return numbers, {}
-
-        def noise(chain: Chain, state: State, coordinates: Coordinates) -> float:
-            last = to.scoring(coordinates.rank, self.relation).passes[-1]
-            planned = within(last, last, chain.score, state, coordinates, to.design)
-            return noise_if_nothing_is_cut(planned) / to.rows
-
-        return numbers, Later(lambda: to.errors(noise))
 
     def advice(self) -> tuple[str, ...]:
         """Return advice for a model for which the budget is too small."""

@@ -533,9 +533,6 @@ class Forecast:
 _NOT_DETERMINED = "coefficients will not be determined at this budget"
 #: Fits by rows: limits of the spectral noise over the information of the declared box. [N 53]
 OF_ROWS = Forecast(0.25, 0.5, "rough", "many coefficients will not be determined")
-#: Clip that a plan assumes for expected errors of fits by person, over C_0. Released lengths choose
-#: about this clip. [N 70]
-FORECAST_CLIP = 0.85
 #: Noise of the information divides these errors by 1 minus this number times its square. [N 70]
 FORECAST_STRETCH = 2.5
 #: Root mean square of the log of row lengths that a forecast assumes. [N 74]

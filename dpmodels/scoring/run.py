@@ -19,7 +19,7 @@ import numpy as np
 from dpmodels.arrays import Array
 from dpmodels.core.parallel import Released
 from dpmodels.core.release import Program
-from dpmodels.planning import expected_errors, spreads
+from dpmodels.planning import expected_errors
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.scoring import rules
@@ -169,6 +169,7 @@ class ModelSpec:
     # Public guess for a plan: error of a fit without noise per root of 1/n, in the coordinates
     # whitened by the second moments. 0: no errors are expected before the fit.
     guess: float = 0.5
+    level: bool = True  # Whether the intercept is a coefficient of the user's
     closing: Closing | None = None  # Release after the passes
     opening: Opening | None = None  # Another start of a fit, or None for the released one
     from_public: tuple[float, ...] = ()  # Shares of start and passes after public rows, or empty
@@ -278,26 +279,38 @@ class Schedule:
         length = self.model.row_norm
         return coordinates if length is None else of_short_rows(coordinates, design, length)
 
-    def errors(self, noise: Callable[[Chain, State, Coordinates], float]) -> dict[str, float]:
+    def guessed(
+        self, i: int, spread: Array, ratio: float
+    ) -> tuple[State, Coordinates]:
+        """Return the state that a plan assumes of model i, with its coordinates.
+
+        Columns are assumed to be uncorrelated and centred at the middle of their ranges, with these
+        root mean squares (p,), in half ranges. ``ratio``: error of a row over the model's guess.
+        """
+        coordinates = self.coordinates(self.design)
+        M = floored(coordinates.W0 @ np.diag(spread**2) @ coordinates.W0.T, 1e-12)
+        W, error = whitening(M), self.model.guess * ratio * self.chains[i].score.normal_error
+        if self.chains[i].raw:  # scores of events and counts have unit scale
+            W, error = W * error, 1.0
+        return State(np.zeros(len(M)), W, error * error, M), coordinates
+
+    def errors(
+        self, noise: Callable[[int], float], spread: Array, ratios: Sequence[float]
+    ) -> dict[str, float]:
         """Return the privacy errors that a plan expects, empty if the model has no public guess.
 
-        Columns are assumed to be uncorrelated, centred at the middle of their ranges, with assumed
-        sds. ``noise`` returns the noise sd of a coefficient in coordinates whitened by these and by
-        the model's guess.
+        ``noise`` returns the noise sd of a coefficient of model i in coordinates whitened by the
+        state of :meth:`guessed`, for these spreads and the ratio of this model.
         """
         design, model = self.design, self.model
         if design.unknown or not (model.guess and (model.coordinates is None or model.from_public)):
             return {}
-        coordinates = self.coordinates(design)
-        W0, (A, _) = coordinates.W0, coordinates.back()
-        M = floored(W0 @ np.diag(spreads(design) ** 2) @ W0.T, 1e-12)
-        W = whitening(M) * model.guess
-        state = State(np.zeros(len(M)), W, 1.0, M)
         out: dict[str, float] = {}
-        for chain in self.chains:
-            names = chain.named(design.names)
-            out |= expected_errors(names, A @ W, noise(chain, state, coordinates))
-        if design.survival is not None:  # the level is that of the baseline hazard
+        for i, chain in enumerate(self.chains):
+            state, coordinates = self.guessed(i, spread, ratios[i])
+            T = coordinates.back()[0] @ state.W * math.sqrt(state.phi)
+            out |= expected_errors(chain.named(design.names), T, noise(i))
+        if not model.level:
             del out["Intercept"]
         return out
 

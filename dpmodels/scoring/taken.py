@@ -8,7 +8,6 @@ reads no row (``method.md``, 4).
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -73,21 +72,6 @@ def taken(released: Released, plan: PassPlan, state: State, H: Array, back: Arra
     if released.bins is not None and not plan.whole:
         far = C * beyond_second(released.bins, plan.noise.count) / math.sqrt(r)
     return Taken(score, covariance, C * np.stack([beyond * mean, mean_of_long]), far)
-
-
-@functools.lru_cache(maxsize=256)
-def noise_if_nothing_is_cut(plan: PassPlan) -> float:
-    """Return the expected noise sd of a sum of scores if nothing is clipped."""
-    if not plan.two_clips:
-        return plan.noise.score
-    r, rng = plan.p, np.random.default_rng(0)
-    eye, sd = np.eye(r), plan.noise.score / (ROOT * plan.clip)
-    state, squares = State(eye[-1], eye, 1.0, eye, constant=eye[0]), []
-    for _ in range(16):
-        D = sd * rng.normal(size=(plan.blocks - 1, r))
-        two = taken(Released(eye, np.zeros(r), taken=D), plan, state, eye, eye)
-        squares.append(0.0 if two is None else two.sd**2)
-    return math.sqrt(plan.noise.score**2 + math.fsum(squares) / len(squares))
 
 
 def main_directions(state: State, H: Array, back: Array) -> Array | None:

@@ -21,16 +21,15 @@ from dpmodels.core.parallel import Released
 from dpmodels.core.release import Program, Release
 from dpmodels.core.rows import Rows, linear
 from dpmodels.core.units import UnitFormula
-from dpmodels.planning import Later
 from dpmodels.privacy.mechanisms import Gaussian
 from dpmodels.privacy.mechanisms import Step as LedgerStep
 from dpmodels.proof.prove import sensitivity
 from dpmodels.proof.sets import Ball, NuclearBall, OneHot
 from dpmodels.proof.statistics import Gram, Sum
 from dpmodels.scoring import rules
-from dpmodels.scoring.clip import Lengths, chosen_clip, first_clip
+from dpmodels.scoring.clip import Lengths, chosen_clip
 from dpmodels.scoring.coordinates import Coordinates, in_order
-from dpmodels.scoring.expected import Expectation, ScoreLengths, by_noisy_information, of_units
+from dpmodels.scoring.expected import Expectation, ScoreLengths, of_units
 from dpmodels.scoring.intervals import infer_units
 from dpmodels.scoring.models import Beginning, Model, State, whitening
 from dpmodels.scoring.pass_plan import (
@@ -82,6 +81,7 @@ class UnitModel:
     # Whether the score is linear in theta: three passes, else four.
     averages: ClassVar[bool] = False
     scale: ClassVar[bool] = False  # Whether early passes release a scale
+    normal_error: ClassVar[float] = 1.0  # As of a model of rows
     # Kind of the cells of the response (:func:`dpmodels.scoring.scales.numbers`); empty: its
     # distribution is not released.
     cells: ClassVar[str] = ""
@@ -143,6 +143,11 @@ class RowModel(UnitModel):
     def scale(self) -> bool:  # type: ignore[override]
         """Whether early passes release a scale."""
         return self.score.learns_scale
+
+    @property
+    def normal_error(self) -> float:  # type: ignore[override]
+        """Error of a coefficient by normal residuals, over that of least squares."""
+        return self.score.normal_error
 
     @property
     def cells(self) -> str:  # type: ignore[override]
@@ -252,10 +257,12 @@ class UnitsPlan(ScoringPlan):
         """Forecast of the released noise of the information over its size."""
         return forecast(self.each, self.n, self.p, self.passes[-1])
 
-    def expected(self, lengths: ScoreLengths, *, stops: bool) -> Expectation:
-        """Return the expected inference of a coefficient."""
-        first = self.chains[0].score
-        shares, mu = shares_of_units(last=True, scale=first.scale), self.part(self.passes[-1])
+    def expected(
+        self, i: int, lengths: ScoreLengths, state: State, coordinates: Coordinates, design: Design
+    ) -> Expectation:
+        """Return the expected inference of a coefficient of model i."""
+        shares = shares_of_units(last=True, scale=self.chains[i].score.scale)
+        mu, stops = self.part(self.passes[-1]), design.survival is not None
         mu_score = mu * math.sqrt(shares.score)
         twice = sensitivity(Sum(Ball(self.p)), self.relation, "l2")
         one_bin = sensitivity(Sum(OneHot(rules.OCTAVES)), self.relation, "l2")
@@ -286,18 +293,9 @@ class UnitsPlan(ScoringPlan):
         ]
         return (*steps[0], *self.prelude, *steps[1])
 
-    def shown(self, to: Schedule) -> tuple[dict[str, float], Mapping[str, float]]:
-        """Return public numbers, and errors expected of units of one row, if all is determined."""
-        numbers = {"noise of the information": self.noise}
-        if self.noise > self.forecast.high_noise:
-            return numbers, {}
-        p = self.p
-        shares = shares_of_units(last=True, scale=self.chains[0].score.scale)
-        mu = self.part(self.passes[-1]) * math.sqrt(shares.score)
-        twice = sensitivity(Sum(Ball(p)), self.relation, "l2")
-        noise = rules.FORECAST_CLIP * twice * first_clip(p, mu, self.n, p) / (mu * self.n)
-        noise *= by_noisy_information(self.noise)
-        return numbers, Later(lambda: to.errors(lambda *_: noise))
+    def shown(self) -> dict[str, float]:
+        """Return public numbers."""
+        return {"noise of the information": self.noise}
 
     def advice(self) -> tuple[str, ...]:
         """Return advice for a model for which there are too few units."""

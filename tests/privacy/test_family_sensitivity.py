@@ -11,7 +11,7 @@ from dpmodels.core import parallel as sums
 from dpmodels.families import FAMILIES, LINKS
 from dpmodels.proof.sets import STEPS
 from dpmodels.scoring.mean_models import MeanModel
-from dpmodels.scoring.models import Expectile, Huber, Quantile, State
+from dpmodels.scoring.models import Expectile, Huber, Quantile, State, Traits
 from dpmodels.scoring.pass_plan import plan_pass
 from dpmodels.scoring.passes import Centre
 from dpmodels.scoring.rules import BOUNDED, LINEAR, MEANS
@@ -147,13 +147,15 @@ def test_smaller_radii_keep_the_charge(name):
     """Radii cut to what the declared box needs (theory.md, 5.6): noise falls, mu stays."""
     model, rules = MODELS[name]
     plan, where = pass_of(rules, len(rules.passes) - 1, "replace"), centre(model)
-    small = plan.within(0.4 * plan.information, 0.2 * plan.clip)
+    cut = Traits.of(model)._replace(outcomes=None)  # no weights before the response is seen
+    usual = plan.suited(0.0, cut, plan)
+    small = plan.suited(0.0, cut, plan, (0.4 * plan.information, 0.2 * usual.clip))
     assert small.whole and small.mu_joint == plan.mu_joint
-    assert small.noise.score == pytest.approx(0.2 * plan.noise.score)
+    assert small.noise.score == pytest.approx(0.2 * usual.noise.score)
     assert small.noise.information == pytest.approx(0.16 * plan.noise.information)
     X = rows_of(model, np.random.default_rng(1), P, 90, plan, where)
     assert moved(images(small, where, X)[0], "replace") <= plan.mu_joint
-    assert plan.within(math.inf, math.inf) is plan
+    assert plan.suited(0.0, cut, plan, (2.0 * plan.information, 2.0 * usual.clip)) == usual
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -122,7 +122,7 @@ def check(before, after):
     assert other.noisy.values == pytest.approx(first.noisy.values, rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize(("case", "method"), [(logit_case, "within")])
+@pytest.mark.parametrize(("case", "method"), [(logit_case, "suited")])
 def test_a_fit_whose_radii_change_with_a_hundredth_of_the_noise(monkeypatch, case, method):
     plan, data = case()
     before = joint(plan, data)

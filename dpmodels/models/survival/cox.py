@@ -444,7 +444,9 @@ def plan(request: Request, design: Design, n: int) -> Plan[Any]:
                 "Surv(time, event): concordance is not released for Surv(start, stop, event)"
             )
         closing = Concordance(layout, model.people, rows)
-    fitted = ModelSpec((Chain(model),), closing=closing, guess=EVENTS_OF_SURVIVAL**-0.5)
+    fitted = ModelSpec(
+        (Chain(model),), closing=closing, guess=EVENTS_OF_SURVIVAL**-0.5, level=False
+    )
     return plan_fit(request, design, rows, fitted, of_units=True)
 
 

@@ -133,20 +133,25 @@ def test_people_and_hazards_have_power(call, more):
 
 
 def test_errors_of_events_and_counts_follow_their_mean():
-    """Expected errors are in proportion to V^1/2 / (dmu/deta), V of sd= where counts have one."""
+    """Expected errors are in proportion to V^1/2 / (dmu/deta), V of sd= where counts have one.
+
+    If noise is small C is that of the longest score, which grows by the same factor.
+    """
     schema = SCHEMA.update(k=dp.Real(0, 40))
-    call = {"verb": "dp_glm", "n": 20_000, "eps": 1, "delta": 1e-6}
+    call = {"verb": "dp_glm", "n": 4_000, "eps": 1, "delta": 1e-6}
 
     def expected(formula, **known):
         return dp.plan(formula, schema, **{**call, **known}).expected_se["x"]
 
     some, half = (expected("e ~ x", events=v) for v in (0.2, 0.5))
-    assert some / half == pytest.approx(0.5 / np.sqrt(0.2 * 0.8))
-    few, many = (expected("e ~ x", events=v, eps=0.2) for v in (0.02, 0.5))
+    assert some / half == pytest.approx(0.5 / np.sqrt(0.2 * 0.8), rel=0.02)
+    some, half = (expected("e ~ x", events=v, n=100_000) for v in (0.2, 0.5))
+    assert some / half == pytest.approx((0.5 / np.sqrt(0.2 * 0.8)) ** 2, rel=0.02)
+    few, many = (expected("e ~ x", events=v, n=20_000, eps=0.2) for v in (0.02, 0.5))
     # rows are weighed before their response: C does not reach for the scores of rare events
     assert few / many == pytest.approx(0.5 / np.sqrt(0.02 * 0.98), rel=0.2)
-    explained = expected("e ~ x", events=0.5, sd={"e": 0.4})
-    assert explained / half == pytest.approx(0.5 / 0.4)
+    explained, half = (expected("e ~ x", events=0.5, **v) for v in ({"sd": {"e": 0.4}}, {}))
+    assert explained / half == pytest.approx(0.5 / 0.4, rel=0.02)
     one, four = (expected("k ~ x", family="poisson", events=v) for v in (1.0, 4.0))
     assert one / four == pytest.approx(2.0, rel=0.03)
     wide = expected("k ~ x", family="poisson", events=4.0, sd={"k": 6.0}, tail=0.0)
@@ -198,7 +203,7 @@ def test_a_long_tail_has_less_power_and_an_unknown_one_at_most_that():
     assert "at most" not in plans[0].advice[-2]
     grids = [plan.to_frame(grid=True) for plan in plans]
     widths = [float((grid["half_width"] / grid["error"]).iloc[0]) for grid in grids]
-    assert widths[0] > 1.1 * widths[1]  # what was cut, and the allowance for it
+    assert widths[0] > 1.03 * widths[1]  # what was cut, and the allowance for it
 
 
 def test_the_range_of_a_power_holds_it():

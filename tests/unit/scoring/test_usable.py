@@ -194,7 +194,7 @@ def test_audit_of_stopped(quiet, order):
     assert 0.65 < stops[0] < 0.96 and 0.04 < stops[1] < 0.35
 
 
-def people(n=6_000, seed=2):
+def people(n=12_000, seed=2):
     """Two rows of each person: follow-up, classes, and a misspelt factor."""
     rng = np.random.default_rng(seed)
     frame = table(2 * n, seed).assign(pid=np.repeat(np.arange(n), 2))
@@ -214,11 +214,11 @@ CALLS = {
 @pytest.mark.parametrize("unit", ["rows", "people"])
 @pytest.mark.parametrize("name", list(CALLS))
 def test_models_of_units_look_first_too(name, unit):
-    """A stop is sure: the threshold is more than three sds of a count of nothing (.0014)."""
+    """A stop is sure: the threshold is six sds of a count of nothing."""
     verb, formula, options = CALLS[name]
     if name == "feols" and unit == "rows":
         pytest.skip("its unit is a person")
-    more = {"unit": "pid", "units": 6_000} if unit == "people" else {}
+    more = {"unit": "pid", "units": 12_000} if unit == "people" else {}
     declared = {"t": dp.Real(0, 3), "e": dp.Binary(), "k": dp.Ordered(list("abc"))}
     for levels, replied in ((("no", "yes"), False), (("non", "oui"), True)):
         budget = Budget(1.0, 1e-6, unit=more.get("unit", "record"))
