@@ -8,6 +8,8 @@ the truth. Half width: planned over the mean of fits. Power of an effect of 2.8 
 planned, with its range, and the share of fits whose interval excludes the truth less (and plus)
 that effect.
 
+Privacy errors: those of a plan with and without these facts, over the median printed by fits.
+
 Words: how often coefficients that a plan calls fine, rough or not determined have a test, and the
 error of their fits over that of a fit without privacy, in made designs of rare levels, rare events
 and collinear numbers.
@@ -188,9 +190,17 @@ def compared(name, reps):
     for sign in (1.0, -1.0):
         wrong = truth[at] - sign * effects.to_numpy()
         found.append(np.mean((ends[:, :, 0] > wrong) | (ends[:, :, 1] < wrong)))
+    call = {**call, "eps": EPS, "delta": DELTA}
+    formula, schema = call.pop("formula"), call.pop("schema")
+    printed = np.median([f.tidy()["std_error_privacy"].to_numpy()[at] for f in fits], axis=0)
+    of_plans = [
+        np.array([dp.plan(formula, schema, **call, **facts).expected_se[k] for k in names])
+        for facts in (known, {})
+    ]
     ratios = (
         np.exp(np.mean(np.log(expected["error"] / np.sqrt(np.mean(np.square(errors), axis=0))))),
         np.exp(np.mean(np.log(expected["half_width"] / widths))),
+        *(of_plan / printed for of_plan in of_plans),
     )
     return ratios, (*powers, float(np.mean(found)))
 
@@ -266,6 +276,20 @@ def table_of_words(reps):
     return lines
 
 
+def table_of_privacy(of_printed):
+    """Return the lines on expected over printed privacy errors, of all slopes of a kind."""
+    lines = [
+        "", "## Privacy errors, expected over printed", "",
+        "| designs | facts | slopes | smallest | quartiles | largest |", "|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for (kind, facts), parts in sorted(of_printed.items()):
+        found = np.concatenate(parts)
+        low, *middle, high = np.quantile(found, [0.0, 0.25, 0.5, 0.75, 1.0])
+        quartiles = " ".join(f"{q:.2f}" for q in middle)
+        lines.append(f"| {kind} | {facts} | {len(found)} | {low:.2f} | {quartiles} | {high:.2f} |")
+    return lines
+
+
 def main():
     """Run the designs and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -275,16 +299,20 @@ def main():
     parser.add_argument("--out")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    start, lines, ratios, powers = time.process_time(), [], [], []
+    start, lines, ratios, powers, of_printed = time.process_time(), [], [], [], {}
     for name in args.designs.split(","):
-        (ratio, width), found = compared(name, args.reps)
+        (ratio, width, *printed), found = compared(name, args.reps)
         ratios.append(ratio)
+        kind = f"dp_{REAL[name][2]}, real tables" if name in REAL else "made tables"
+        for facts, part in zip(("given", "none"), printed, strict=True):
+            of_printed.setdefault((kind, facts), []).append(part)
         powers.append(found)
         lines.append(
             f"| {name} | {ratio:.2f} | {width:.2f} | {found[0]:.2f} | "
             f"{found[1]:.2f} to {found[2]:.2f} | {found[3]:.2f} |"
         )
         print(lines[-1], flush=True)
+    of_privacy = table_of_privacy(of_printed)
     planned, low, high, seen = np.array(powers).T
     gaps = np.abs(planned - seen)
     inside = sum(0.8 <= r <= 1.25 for r in ratios)
@@ -312,7 +340,8 @@ def main():
             of_words = ["", "## Words", "", ABOUT_WORDS, "", *of_words]
         write(
             args.out,
-            [title, "", text, "", command, "", *head, *lines, *of_words, *one_core(start)],
+            [title, "", text, "", command, "", *head, *lines, *of_privacy, *of_words,
+             *one_core(start)],
         )
 
 

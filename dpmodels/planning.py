@@ -573,10 +573,10 @@ def plan_table(plan: Plan[Any]) -> Table:
 #: Forecasts from ranges alone, over the privacy se of fits of real tables with ranges
 #: rounded outwards (tables of ``benchmarks/``, n = 10 000, eps = 1; medians over coefficients).
 _MEASURED = {
-    "dp_ols": "A rough guide: on 17 models of real tables .1 to 8 times the error of the fit, half "
-    "of them within .5 to 1.6 times",
-    "dp_glm": "A rough guide, and mostly too small: on eight real tables .1 to .6 of the error of "
-    "the fit",
+    "dp_ols": "A rough guide: on 12 models of real tables .2 to 9 times the error of the fit, half "
+    "of them within .9 to 1.7; with sd= .7 to 1.1 times",
+    "dp_glm": "A rough guide, and mostly too small: on eight models of real tables .1 to 1.8 times "
+    "the error of the fit, half of them within .2 to .6; with sd= and events= .6 to 1.2 times",
 }
 
 

@@ -183,15 +183,15 @@ class PassPlan:
             least = longest if score.averages else 0.0  # no line fits a share exactly
             clip = max(least, min(rules.UNCUT_CLIP * last.clip, rules.UNCUT_NOISE / over_error))
         noise = replace(self.noise, score=self.noise.score * clip / self.clip)
-        R, C, whole = min(self.information, most[0]), min(clip, most[1]), self.whole
+        R, C, no_cut = min(self.information, most[0]), min(clip, most[1]), self.whole
         if self.information > R or clip > C:
             noise = replace(
                 noise, information=noise.information * (R / self.information) ** 2,
                 score=noise.score * C / clip,
             )  # fmt: skip
-            whole = most[1] <= C
+            no_cut = most[1] <= C
         return replace(
-            self, information=R, clip=C, noise=noise, whole=whole, uncut=weighs,
+            self, information=R, clip=C, noise=noise, whole=no_cut, uncut=weighs,
             weighted=self.weighted or weighs, rare=rare,
         )  # fmt: skip
 
