@@ -93,19 +93,22 @@ def rarer_share(sd: float) -> float:
     return 0.5 - math.sqrt(max(0.25 - sd**2, 0.0))
 
 
-def level_shares(design: Design, sds: Mapping[str, float]) -> dict[str, float]:
-    """Return the assumed share of the rows of each dummy, or of its reference if that is rarer.
+def level_shares(
+    design: Design, sds: Mapping[str, float]
+) -> dict[str, tuple[dict[str, float], float]]:
+    """Return the assumed shares of the rows of the dummies of each factor, and of its reference.
 
     Levels are assumed to be equally frequent unless ``sds`` has the standard deviation
     ``sqrt(q (1 - q))`` of a dummy; the remainder is shared by the others.
     """
-    shares: dict[str, float] = {}
+    out: dict[str, tuple[dict[str, float], float]] = {}
     for term in dict.fromkeys(c.term for c in design.columns if c.kind == "dummy"):
         names = [c.name for c in design.columns if c.term == term and c.kind == "dummy"]
-        declared = {n: rarer_share(sds[n]) for n in names if n in sds}
-        even = max(1.0 - sum(declared.values()), 0.0) / (len(names) + 1 - len(declared))
-        shares |= {name: min(declared.get(name, even), even) for name in names}
-    return shares
+        by_sd = {n: rarer_share(sds[n]) for n in names if n in sds}
+        reference = bool(out) or design.has_intercept  # else the first factor has all levels
+        even = max(1.0 - sum(by_sd.values()), 0.0) / max(len(names) + reference - len(by_sd), 1)
+        out[term] = {name: by_sd.get(name, even) for name in names}, even if reference else 1.0
+    return out
 
 
 def rare_bases(design: Design, sds: Mapping[str, float]) -> tuple[str, ...]:
@@ -115,22 +118,16 @@ def rare_bases(design: Design, sds: Mapping[str, float]) -> tuple[str, ...]:
     (``results/contrasts.py``); only of factors whose levels all have an sd.
     """
     sentences = []
-    for term in dict.fromkeys(c.term for c in design.columns if c.kind == "dummy"):
-        names = [c.name for c in design.columns if c.term == term and c.kind == "dummy"]
+    for term, (shares, base_share) in level_shares(design, sds).items():
         factor = term[2:-1] if term.startswith("C(") else term
-        if len(names) < 2 or "(" in factor or "," in factor or not sds.keys() >= {*names}:
+        if len(shares) < 2 or "(" in factor or "," in factor or not sds.keys() >= {*shares}:
             continue
-        shares = {name: rarer_share(sds[name]) for name in names}
-        base_share, (best, largest) = (
-            1.0 - sum(shares.values()),
-            max(shares.items(), key=lambda p: p[1]),
-        )
-        typical = sorted(shares.values())[len(names) // 2]
+        best, largest = max(shares.items(), key=lambda p: p[1])
+        typical = sorted(shares.values())[len(shares) // 2]
         with_base, with_best = (
-            1.0 / max(base_share, 1e-9) + 1.0 / typical,
-            1.0 / largest + 1.0 / typical,
+            1.0 / max(q, 1e-9) + 1.0 / typical for q in (base_share, largest)
         )
-        if base_share < 0.0 or with_base <= 9.0 * with_best:
+        if sum(shares.values()) > 1.0 or with_base <= 9.0 * with_best:
             continue
         level = best.partition("[T.")[2].rstrip("]")
         sentences.append(
@@ -140,6 +137,22 @@ def rare_bases(design: Design, sds: Mapping[str, float]) -> tuple[str, ...]:
             "afterwards"
         )
     return tuple(sentences)
+
+
+def second_moments(design: Design, sds: Array, facts: Facts, even: float) -> Array:
+    """Return second moments of unit columns, (p, p): levels of a factor exclude each other.
+
+    ``sds`` (p,): of numbers, about the middles of their ranges (1 of a constant); ``even``: factor
+    of the columns of levels whose share is assumed. With a constant, levels are centred.
+    """
+    M = np.outer(sds, sds) * correlation_matrix(design.names, facts.correlations)
+    for shares, _ in level_shares(design, facts.sd).values():
+        j, q = [design.names.index(name) for name in shares], np.array(list(shares.values()))
+        scale = np.array([1.0 if name in facts.sd else even for name in shares])
+        q = q * min(1.0, 0.99 / q.sum())
+        C = np.diag(q) - design.has_intercept * np.outer(q, q)
+        M[np.ix_(j, j)] = np.outer(scale, scale) * C
+    return M
 
 
 def variance_inflation(
@@ -221,8 +234,9 @@ def coefficient_forecasts(
         return words  # the limits are those of passes over rows
     rows = mu_gdp(request.eps, request.delta) * n * _row_information(request, design, facts)
     measures = {
-        name: (rows * q, LEVEL_LIMITS) for name, q in level_shares(design, facts.sd).items()
-    }
+        name: (rows * min(q, base), LEVEL_LIMITS)
+        for shares, base in level_shares(design, facts.sd).values() for name, q in shares.items()
+    }  # fmt: skip
     for name, factor in variance_inflation(design, facts.correlations).items():
         measures[name] = (rows / factor, NUMBER_LIMITS)
     for name, (measure, (fine, rough)) in measures.items():

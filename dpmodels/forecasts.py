@@ -23,13 +23,14 @@ from dpmodels.coefficient_forecasts import (
     error_of_row,
     family_of_request,
     mean_of_response,
+    second_moments,
     variance_inflation,
 )
 from dpmodels.errors import RequestError, check_among, shown
 from dpmodels.families import EVENTS_OF_SURVIVAL, Family
 from dpmodels.formula.design import Column
 from dpmodels.lazy import pd, special
-from dpmodels.planning import SPREAD, Later, Plan, Replanning, spreads
+from dpmodels.planning import EVEN, SPREAD, Later, Plan, Replanning, spreads
 from dpmodels.records import Request
 from dpmodels.scoring.expected import Expectation, ScoreLengths, spread_of_tail
 from dpmodels.scoring.models import Quantile
@@ -324,26 +325,34 @@ def errors_as(plan: Plan[Any], facts: Facts) -> dict[str, float]:
     The noise of a fit by scores is in proportion to the sampling error of a row; other methods
     know no residual.
     """
-    narrow, errors, out = _narrow(plan, facts), plan.expected_se, dict[str, float]()
     if _takes_variances(plan):
-        return dict(errors)  # of these already
-    factors = variance_inflation(plan.design, facts.correlations)
-    if hasattr(plan.detail, "scoring"):
-        if plan.verdict == "not determined":
-            return {}
-        errors = plan.detail.errors(
-            lambda i: _expectation(plan, facts, i).privacy, spreads(plan.design) * narrow,
-            [_error_ratio(plan, facts, i) for i in range(len(plan.detail.chains))],
-        )  # fmt: skip
-        narrow = np.ones_like(narrow)
-    by_name = dict(zip(plan.design.names, narrow.tolist(), strict=True))
-    for name, error in errors.items():
-        column = _place(plan, name)[1]
-        variance = factors.get(column, 1.0)
-        if plan.request.options.get("re") is not None:  # in proportion to each sampling error
-            variance *= people_factor(plan, facts, column) / people_factor(plan, facts)
-        out[name] = error * math.sqrt(variance) / by_name[column]
+        return dict(plan.expected_se)  # of these already
+    if not hasattr(plan.detail, "scoring"):
+        narrow = dict(zip(plan.design.names, _narrow(plan, facts).tolist(), strict=True))
+        factors = variance_inflation(plan.design, facts.correlations)
+        return {
+            name: error * math.sqrt(factors.get(name, 1.0)) / narrow.get(name, 1.0)
+            for name, error in plan.expected_se.items()
+        }
+    if plan.verdict == "not determined":
+        return {}
+    out: dict[str, float] = plan.detail.errors(
+        lambda i: _expectation(plan, facts, i).privacy, _moments(plan, facts),
+        [_error_ratio(plan, facts, i) for i in range(len(plan.detail.chains))],
+    )  # fmt: skip
+    if plan.request.options.get("re") is not None:  # in proportion to each sampling error
+        for name in out:
+            factor = people_factor(plan, facts, _place(plan, name)[1])
+            out[name] *= math.sqrt(factor / people_factor(plan, facts))
     return out
+
+
+def _moments(plan: Plan[Any], facts: Facts) -> Array:
+    """Return second moments of unit columns, (p, p), given or assumed."""
+    sds = spreads(plan.design) * _narrow(plan, facts)
+    if of_effects(plan.request):  # those within people are small, and known for numbers alone
+        return np.diag(sds**2)
+    return second_moments(plan.design, sds, facts, EVEN)
 
 
 def _narrow(plan: Plan[Any], facts: Facts) -> Array:
@@ -461,12 +470,16 @@ def _coefficient_error(plan: Plan[Any], name: str) -> CoefficientError:
             f"power needs the declared range of {'the response' if y is None else repr(y.name)}, "
             "or sd="
         )
-    x = float(facts.sd.get(column, assumed))
-    error *= math.sqrt(variance_inflation(plan.design, facts.correlations).get(column, 1.0))
-    expected = _expectation(plan, facts, model)
-    error *= math.sqrt(people_factor(plan, facts, column))
-    sampling = expected.sampling * error / (x * math.sqrt(rows))
-    privacy = plan.expected_se.get(name, math.inf)
+    expected, privacy = _expectation(plan, facts, model), plan.expected_se.get(name, math.inf)
+    if hasattr(plan.detail, "scoring"):  # a score has the variance 1/n by rows
+        factor = 1.0
+        if plan.request.options.get("re") is None:
+            factor = people_factor(plan, facts, column) / people_factor(plan, facts)
+        sampling = expected.sampling * privacy / expected.privacy * math.sqrt(factor / rows)
+    else:
+        x = float(facts.sd.get(column, assumed)) * math.sqrt(rows)
+        factor = variance_inflation(plan.design, facts.correlations).get(column, 1.0)
+        sampling = error / x * math.sqrt(factor * people_factor(plan, facts, column))
     return CoefficientError(sampling, privacy, plan.request.level, expected)
 
 
@@ -479,8 +492,8 @@ def _expectation(
     """
     if not hasattr(plan.detail, "scoring"):
         return Expectation()
-    spread = spreads(plan.design) * _narrow(plan, facts)
-    state, coordinates = plan.detail.guessed(model, spread, _error_ratio(plan, facts, model))
+    ratio = _error_ratio(plan, facts, model)
+    state, coordinates = plan.detail.guessed(model, _moments(plan, facts), ratio)
     scoring = plan.detail.scoring(coordinates.rank, plan.request.relation)
     lengths = _score_lengths(plan, facts, model)
     return scoring.expected(model, lengths, state, coordinates, plan.design)

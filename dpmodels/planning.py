@@ -430,7 +430,7 @@ def column_radius(design: Design) -> float:
 
 
 #: Part of an even spread over the levels of a factor that is assumed of them.
-_EVEN = 0.85
+EVEN = 0.85
 
 
 def spreads(design: Design) -> Array:
@@ -448,9 +448,9 @@ def _spread(design: Design, column: Column, levels: int) -> float:
     if column.kind == "intercept":
         return 1.0
     if column.kind == "dummy":
-        return _EVEN * math.sqrt(0.5 / levels)
+        return EVEN * math.sqrt(0.5 / levels)
     binary = getattr(design.kinds.get(column.name), "kind", "") == "binary"
-    return _EVEN if binary else SPREAD
+    return EVEN if binary else SPREAD
 
 
 def expected_errors(names: Iterable[str], T: Array, sd: float) -> dict[str, float]:

@@ -17,6 +17,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -76,15 +77,8 @@ class PoissonLoss:
     cap: float
     one_sided: bool = False
 
-    @property
-    def score(self) -> float:
-        """Bound of |l'|."""
-        return self.cap
-
-    @property
-    def curvature(self) -> float:
-        """Bound of l''."""
-        return self.cap
+    score = property(attrgetter("cap"))  # Bound of |l'|
+    curvature = property(attrgetter("cap"))  # Bound of l''
 
     @property
     def rounding(self) -> float:

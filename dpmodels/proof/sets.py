@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -68,10 +69,7 @@ class Simplex:
     cells: int
     complete: bool = True
 
-    @property
-    def dim(self) -> int:
-        """Number of cells."""
-        return self.cells
+    dim = property(attrgetter("cells"))  # Number of cells
 
 
 @dataclass(frozen=True)
@@ -96,10 +94,7 @@ class OneHot:
 
     cells: int
 
-    @property
-    def dim(self) -> int:
-        """Number of cells."""
-        return self.cells
+    dim = property(attrgetter("cells"))  # Number of cells
 
 
 @dataclass(frozen=True)
@@ -142,10 +137,7 @@ class ConvexHull:
 
     of: Ball | Box | OneHot | Simplex
 
-    @property
-    def dim(self) -> int:
-        """Dimension of the set that it is the hull of."""
-        return self.of.dim
+    dim = property(attrgetter("of.dim"))  # Dimension of the set that it is the hull of
 
 
 # -- Symmetric matrices in svec coordinates.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from dpmodels.core.clusters import Radii, statistic, totals_statistic
@@ -204,10 +205,7 @@ class ClusterPlan:
         """Mu of one chain's J."""
         return self.mu / math.sqrt(len(self.chains))
 
-    @property
-    def frame(self) -> Frame:
-        """Sampling frame: the clusters and how they are formed."""
-        return self.sample.frame
+    frame = property(attrgetter("sample.frame"))  # The clusters, and how they are formed
 
     def radii(self, p: int, clusters: float | None = None) -> Radii:
         """Return the radii for a number of clusters, or for the declared number if it is None."""

@@ -280,34 +280,34 @@ class Schedule:
         return coordinates if length is None else of_short_rows(coordinates, design, length)
 
     def guessed(
-        self, i: int, spread: Array, ratio: float
+        self, i: int, moments: Array, ratio: float
     ) -> tuple[State, Coordinates]:
         """Return the state that a plan assumes of model i, with its coordinates.
 
-        Columns are assumed to be uncorrelated and centred at the middle of their ranges, with these
-        root mean squares (p,), in half ranges. ``ratio``: error of a row over the model's guess.
+        ``moments`` (p, p): second moments of unit columns; ``ratio``: error of a row over the
+        model's guess.
         """
         coordinates = self.coordinates(self.design)
-        M = floored(coordinates.W0 @ np.diag(spread**2) @ coordinates.W0.T, 1e-12)
+        M = floored(coordinates.W0 @ moments @ coordinates.W0.T, 1e-12)
         W, error = whitening(M), self.model.guess * ratio * self.chains[i].score.normal_error
         if self.chains[i].raw:  # scores of events and counts have unit scale
             W, error = W * error, 1.0
         return State(np.zeros(len(M)), W, error * error, M), coordinates
 
     def errors(
-        self, noise: Callable[[int], float], spread: Array, ratios: Sequence[float]
+        self, noise: Callable[[int], float], moments: Array, ratios: Sequence[float]
     ) -> dict[str, float]:
         """Return the privacy errors that a plan expects, empty if the model has no public guess.
 
         ``noise`` returns the noise sd of a coefficient of model i in coordinates whitened by the
-        state of :meth:`guessed`, for these spreads and the ratio of this model.
+        state of :meth:`guessed`, for these moments and the ratio of this model.
         """
         design, model = self.design, self.model
         if design.unknown or not (model.guess and (model.coordinates is None or model.from_public)):
             return {}
         out: dict[str, float] = {}
         for i, chain in enumerate(self.chains):
-            state, coordinates = self.guessed(i, spread, ratios[i])
+            state, coordinates = self.guessed(i, moments, ratios[i])
             T = coordinates.back()[0] @ state.W * math.sqrt(state.phi)
             out |= expected_errors(chain.named(design.names), T, noise(i))
         if not model.level:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -167,15 +168,8 @@ class Regression(Expansion):
     equal: bool = False  # Units count alike, not rows
     factor: float = math.inf  # Largest information of a unit, over the mean
 
-    @property
-    def averages(self) -> bool:  # type: ignore[override]
-        """Whether the score is linear in theta."""
-        return self.score.averages
-
-    @property
-    def jump(self) -> float:  # type: ignore[override]
-        """Return the jump of the score of a row."""
-        return self.score.jump
+    averages = property(attrgetter("score.averages"))  # Whether the score is linear in theta
+    jump = property(attrgetter("score.jump"))  # Jump of the score of a row
 
     def at(self, state: State, clip: float = math.inf) -> UnitFormula:
         """Return the rows of pass k."""

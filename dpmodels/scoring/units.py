@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -134,25 +135,10 @@ class RowModel(UnitModel):
     score: Model
     equal: bool = False  # Units count alike, not rows
 
-    @property
-    def averages(self) -> bool:  # type: ignore[override]
-        """Whether the score is linear in theta."""
-        return self.score.averages
-
-    @property
-    def scale(self) -> bool:  # type: ignore[override]
-        """Whether early passes release a scale."""
-        return self.score.learns_scale
-
-    @property
-    def normal_error(self) -> float:  # type: ignore[override]
-        """Error of a coefficient by normal residuals, over that of least squares."""
-        return self.score.normal_error
-
-    @property
-    def cells(self) -> str:  # type: ignore[override]
-        """Cells of the response."""
-        return self.score.cells
+    averages = property(attrgetter("score.averages"))  # Whether the score is linear in theta
+    scale = property(attrgetter("score.learns_scale"))  # Whether early passes release a scale
+    normal_error = property(attrgetter("score.normal_error"))  # Over least squares
+    cells = property(attrgetter("score.cells"))  # Cells of the response
 
     @property
     def raw(self) -> bool:

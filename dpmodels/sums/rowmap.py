@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -130,10 +131,7 @@ class OfCells:
     rowmap: RowMap
     grid: Grid
 
-    @property
-    def box(self) -> Array:
-        """Bounds of the coordinates."""
-        return self.rowmap.box
+    box = property(attrgetter("rowmap.box"))  # Bounds of the coordinates
 
     @functools.cached_property
     def _images(self) -> tuple[Array, Array]:
@@ -166,10 +164,7 @@ class OneFirst:
 
     rowmap: RowMap
 
-    @property
-    def box(self) -> Array:
-        """Bounds of the coordinates."""
-        return self.rowmap.box
+    box = property(attrgetter("rowmap.box"))  # Bounds of the coordinates
 
     def integers(self, block: Array) -> Array:
         """Return lattice coordinates of ``(1, row)``."""

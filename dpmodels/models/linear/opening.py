@@ -11,6 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
@@ -104,10 +105,7 @@ class Whitened:
     over: Moments  # Pass over the rows, of u in a ball and y clipped at its bound
     n: int  # Number of rows, expected under coins
 
-    @property
-    def rowmap(self) -> RowMap:
-        """Map to the rows."""
-        return self.over.rowmap
+    rowmap = property(attrgetter("over.rowmap"))  # Map to the rows
 
     @property
     def bound(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -54,10 +55,7 @@ class EffectRelease:
     fits: tuple[Estimate, Estimate]
     residual: float  # Sd of residuals of the outcome
 
-    @property
-    def at(self) -> Influence:
-        """The influence functions."""
-        return self.rows.at
+    at = property(attrgetter("rows.at"))  # The influence functions
 
     @property
     def scales(self) -> tuple[float, float]:

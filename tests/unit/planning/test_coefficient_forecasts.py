@@ -52,8 +52,23 @@ def test_many_levels_are_rare_levels():
 def test_a_rare_reference_is_rare_for_every_level():
     design = planned().design
     sds = {f"g[T.{v}]": float(np.sqrt(q * (1 - q))) for v, q in (("b", 0.3), ("c", 0.3), ("d", 0.39))}
-    shares = level_shares(design, sds)
-    assert all(share == pytest.approx(0.01) for share in shares.values())
+    ((shares, base),) = level_shares(design, sds).values()
+    assert base == pytest.approx(0.01) and [*shares.values()] == pytest.approx([0.3, 0.3, 0.39])
+
+
+def test_errors_of_levels_are_those_of_contrasts_with_the_reference():
+    """``1/q + 1/q_0``; without a constant ``1/q``, and errors of levels do not move numbers."""
+    shares = {"b": 0.4, "c": 0.15, "d": 0.05}
+    schema = dp.Schema(g=dp.Levels(list("abcd")), x=dp.Real(-2, 2), y=dp.Real(-6, 6))
+    call = {"n": 10_000, "eps": 1, "delta": 1e-6}
+    sds = {"x": 0.5} | {f"g[T.{k}]": np.sqrt(q * (1 - q)) for k, q in shares.items()}
+    se = dp.plan("y ~ x + g", schema, sd=sds, **call).expected_se
+    found = [se[f"g[T.{k}]"] / se["x"] for k in shares]
+    assert found == pytest.approx([0.5 * np.sqrt(1 / q + 1 / 0.4) for q in shares.values()], rel=1e-4)
+    sds = {"x": 0.5} | {f"g[{k}]": np.sqrt(q * (1 - q)) for k, q in (shares | {"a": 0.4}).items()}
+    se = dp.plan("y ~ 0 + x + g", schema, sd=sds, **call).expected_se
+    found = [se[f"g[{k}]"] / se["x"] for k in shares]
+    assert found == pytest.approx([0.5 * np.sqrt(1 / q) for q in shares.values()], rel=0.05)
 
 
 def test_correlated_columns_have_larger_errors_and_less_power():
