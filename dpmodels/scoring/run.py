@@ -279,9 +279,7 @@ class Schedule:
         length = self.model.row_norm
         return coordinates if length is None else of_short_rows(coordinates, design, length)
 
-    def guessed(
-        self, i: int, moments: Array, ratio: float
-    ) -> tuple[State, Coordinates]:
+    def guessed(self, i: int, moments: Array, ratio: float) -> tuple[State, Coordinates]:
         """Return the state that a plan assumes of model i, with its coordinates.
 
         ``moments`` (p, p): second moments of unit columns; ``ratio``: error of a row over the
