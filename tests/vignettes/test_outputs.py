@@ -11,13 +11,15 @@ import pytest
 FOLDER = Path(__file__).resolve().parents[2] / "vignettes"
 SOURCES = sorted(FOLDER.rglob("[0-9][0-9]-*.py"))
 _NUMBER = re.compile(r"[-+<]?\d[\d.,]*(?:e[-+]?\d+)?%?|\bnan\b|\binf\b|n/a")
+#: Digests, whose letters are chance.
+_DIGEST = re.compile(r"\b[0-9a-f]{12,}\b")
 #: Marks of coefficients and flags of intervals follow the noise.
 _MARKS = re.compile(r"[*^\u2020\u2021]+|(?<!\w)[a-z]{1,2}(?!\w)")
 
 
 def words(text):
-    """Return the words of a text: numbers as #, marks, rules and layout left out."""
-    text = _MARKS.sub(" ", _NUMBER.sub("#", text))
+    """Return the words of a text: numbers as #, digests, marks, rules and layout left out."""
+    text = _MARKS.sub(" ", _NUMBER.sub("#", _DIGEST.sub("#", text)))
     return sorted(set(re.findall(r"[A-Za-z_][\w']{2,}", text)))
 
 
