@@ -6,6 +6,7 @@ Slow: a cluster takes seconds to start. Nothing here is statistical: noise is se
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -94,10 +95,20 @@ def connected(client, fit):
 
 
 def kill_one(client, first):
-    """Kill a worker that runs: one that was killed in an earlier pass may not be up again."""
-    workers = list(client.cluster.workers.values())
-    pids = [w.process.pid for w in workers[first:] + workers[:first] if w.process is not None]
-    os.kill(next(pid for pid in pids if pid), signal.SIGKILL)
+    """Kill a worker, once two run.
+
+    A nanny may give up with its worker, and a cluster without any waits for some: it is filled up.
+    """
+    running, end = distributed.Status.running, time.monotonic() + 60.0
+    while True:
+        client.cluster.scale(2)
+        workers = list(client.cluster.workers.values())
+        up = [w for w in workers if w.status == running and w.process and w.process.pid]
+        if len(up) == 2 and len(client.scheduler_info()["workers"]) == 2:
+            break
+        assert time.monotonic() < end, "two workers do not come up"
+        time.sleep(0.05)
+    os.kill(up[first].process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("name", FITS)
