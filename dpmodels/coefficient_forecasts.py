@@ -124,9 +124,7 @@ def rare_bases(design: Design, sds: Mapping[str, float]) -> tuple[str, ...]:
             continue
         best, largest = max(shares.items(), key=lambda p: p[1])
         typical = sorted(shares.values())[len(shares) // 2]
-        with_base, with_best = (
-            1.0 / max(q, 1e-9) + 1.0 / typical for q in (base_share, largest)
-        )
+        with_base, with_best = (1.0 / max(q, 1e-9) + 1.0 / typical for q in (base_share, largest))
         if sum(shares.values()) > 1.0 or with_base <= 9.0 * with_best:
             continue
         level = best.partition("[T.")[2].rstrip("]")

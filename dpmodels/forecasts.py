@@ -337,7 +337,7 @@ def errors_as(plan: Plan[Any], facts: Facts) -> dict[str, float]:
     if plan.verdict == "not determined":
         return {}
     out: dict[str, float] = plan.detail.errors(
-        lambda i: _expectation(plan, facts, i).privacy, _moments(plan, facts),
+        lambda i, *at: _expectation(plan, facts, i, at).privacy, _moments(plan, facts),
         [_error_ratio(plan, facts, i) for i in range(len(plan.detail.chains))],
     )  # fmt: skip
     if plan.request.options.get("re") is not None:  # in proportion to each sampling error
@@ -369,26 +369,19 @@ def _error_ratio(plan: Plan[Any], facts: Facts, model: int) -> float:
     return ratio * math.sqrt(people_factor(plan, facts))
 
 
-def errors_by(
-    make: Callable[[int, float], Plan[Any]], plan: Plan[Any], facts: Facts,
-    options: Mapping[str, Any],
-) -> tuple[Callable[[int, float], Plan[Any]], dict[str, Any]]:  # fmt: skip
-    """Return ``make`` with errors expected of such data, and the options that say so.
+def with_errors(plan: Plan[Any], facts: Facts) -> Plan[Any]:
+    """Return the plan with errors expected of such data."""
+    errors = Later(functools.partial(errors_as, plan, facts))
+    return replace(plan, facts=facts, expected_se=errors)
 
-    Of methods whose plans take variances, the options hold these and the sd of the residuals.
-    """
-    options = dict(options)
-    if _takes_variances(plan) and facts != Facts(rows=facts.rows):
-        response = "" if plan.design.response is None else plan.design.response.name
-        options = {"sigma": facts.sd.get(response), **options}
-        options["variances"] = {k: v * v for k, v in facts.sd.items() if k != response}
 
-    def rescaled(rows: int, budget: float) -> Plan[Any]:
-        result = make(rows, budget)
-        errors = Later(functools.partial(errors_as, result, facts))
-        return replace(result, facts=facts, expected_se=errors)
-
-    return rescaled, options
+def options_by(plan: Plan[Any], facts: Facts, options: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the options of a plan that takes variances and the sd of the residuals, else None."""
+    if not _takes_variances(plan) or facts == Facts(rows=facts.rows):
+        return None
+    response = "" if plan.design.response is None else plan.design.response.name
+    variances = {k: v * v for k, v in facts.sd.items() if k != response}
+    return {"sigma": facts.sd.get(response), **options, "variances": variances}
 
 
 def _takes_variances(plan: Plan[Any]) -> bool:
@@ -453,8 +446,10 @@ class CoefficientError:
         return float(np.mean(sum(tails)))
 
 
-def _coefficient_error(plan: Plan[Any], name: str) -> CoefficientError:
-    """Return the expected errors of a coefficient."""
+def _coefficient_error(
+    plan: Plan[Any], name: str, expectation: Callable[[int], Expectation] | None = None
+) -> CoefficientError:
+    """Return the expected errors of a coefficient; ``expectation``: that of each model, if kept."""
     facts = plan.facts
     model, column = _place(plan, name)
     assumed = assumed_sds(plan).get(column)
@@ -470,7 +465,8 @@ def _coefficient_error(plan: Plan[Any], name: str) -> CoefficientError:
             f"power needs the declared range of {'the response' if y is None else repr(y.name)}, "
             "or sd="
         )
-    expected, privacy = _expectation(plan, facts, model), plan.expected_se.get(name, math.inf)
+    expected = expectation(model) if expectation else _expectation(plan, facts, model)
+    privacy = plan.expected_se.get(name, math.inf)
     if hasattr(plan.detail, "scoring"):  # a score has the variance 1/n by rows
         factor = 1.0
         if plan.request.options.get("re") is None:
@@ -484,16 +480,17 @@ def _coefficient_error(plan: Plan[Any], name: str) -> CoefficientError:
 
 
 def _expectation(
-    plan: Plan[Any], facts: Facts, model: int = 0
+    plan: Plan[Any], facts: Facts, model: int, at: tuple[Any, ...] = ()
 ) -> Expectation:
-    """Return the expected inference of a coefficient.
+    """Return the expected inference of a coefficient; ``at``: its state and coordinates, if known.
 
     Of a fit by moments its errors are those of its plan, and it has no allowance for bias.
     """
     if not hasattr(plan.detail, "scoring"):
         return Expectation()
-    ratio = _error_ratio(plan, facts, model)
-    state, coordinates = plan.detail.guessed(model, _moments(plan, facts), ratio)
+    state, coordinates = at or plan.detail.guessed(
+        model, _moments(plan, facts), _error_ratio(plan, facts, model)
+    )
     scoring = plan.detail.scoring(coordinates.rank, plan.request.relation)
     lengths = _score_lengths(plan, facts, model)
     return scoring.expected(model, lengths, state, coordinates, plan.design)
@@ -663,10 +660,11 @@ class Replanned(Replanning):
         rows = []
         for (along, _), (size, budget) in points.items():
             other = self.make(size, budget)
+            expectation = functools.cache(functools.partial(_expectation, other, other.facts))
             for name in effects or [c for c in other.expected_se if c != "Intercept"]:
                 if name not in other.expected_se:
                     continue
-                error = _coefficient_error(other, name)
+                error = _coefficient_error(other, name, expectation)
                 width = float(np.mean(error.half_widths))
                 power_ = error.power(abs(effects[name])) if name in effects else math.nan
                 rows.append((along, budget, size, name, error.total, width, power_))

@@ -521,15 +521,19 @@ def plan(
         )  # fmt: skip
         return make_plan(designed, rows)
 
-    make: Callable[[int, float], Plan[Any]] = planned
-    result = make(n, eps)
+    result = planned(n, eps)
     from dpmodels.coefficient_forecasts import rare_bases
-    from dpmodels.forecasts import Replanned, checked_facts, errors_by, power
+    from dpmodels.forecasts import Replanned, checked_facts, options_by, power, with_errors
 
     facts = checked_facts(result, **typed_facts, rows=options.get("rows_per_unit"))
-    make, options = errors_by(make, result, facts, options)
-    result = make(n, eps)
-    first = (advice,) if advice else ()
+    if with_facts := options_by(result, facts, options):
+        options = with_facts
+        result = planned(n, eps)
+
+    def make(rows: int, budget: float) -> Plan[Any]:
+        return with_errors(planned(rows, budget), facts)
+
+    result, first = with_errors(result, facts), (advice,) if advice else ()
     last = rare_bases(result.design, facts.sd)
     result = replace(result, advice=(*first, *result.advice, *last), again=Replanned(make))
     if want is None or (isinstance(want, str) and not asks_power):  # a plan of a test has its power

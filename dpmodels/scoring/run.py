@@ -293,12 +293,12 @@ class Schedule:
         return State(np.zeros(len(M)), W, error * error, M), coordinates
 
     def errors(
-        self, noise: Callable[[int], float], moments: Array, ratios: Sequence[float]
+        self, noise: Callable[..., float], moments: Array, ratios: Sequence[float]
     ) -> dict[str, float]:
         """Return the privacy errors that a plan expects, empty if the model has no public guess.
 
-        ``noise`` returns the noise sd of a coefficient of model i in coordinates whitened by the
-        state of :meth:`guessed`, for these moments and the ratio of this model.
+        ``noise(i, state, coordinates)`` is the noise sd of a coefficient of model i, in coordinates
+        whitened by the state of :meth:`guessed` for these moments and the ratio of this model.
         """
         design, model = self.design, self.model
         if design.unknown or not (model.guess and (model.coordinates is None or model.from_public)):
@@ -307,7 +307,7 @@ class Schedule:
         for i, chain in enumerate(self.chains):
             state, coordinates = self.guessed(i, moments, ratios[i])
             T = coordinates.back()[0] @ state.W * math.sqrt(state.phi)
-            out |= expected_errors(chain.named(design.names), T, noise(i))
+            out |= expected_errors(chain.named(design.names), T, noise(i, state, coordinates))
         if not model.level:
             del out["Intercept"]
         return out
